@@ -8,14 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Reader, Store
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.errors import Persistent
+from wakeful.http.change import read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
 from wakeful.model import ApprovalState
 from wakeful.operations.answering import Question, answer_question, which_stands
 from wakeful.operations.shape import misfits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wakeful.api.approvals import APPROVAL_STATES
 from wakeful.api.openapi_output import NOTE
-from wakeful.api.schema import Json, after, answer, change, limit, object_of, one, one_of, page, problems, query
+from wakeful.http.schema import Json, after, answer, change, limit, object_of, one, one_of, page, problems, query
 
 
 def approval_paths() -> Json:

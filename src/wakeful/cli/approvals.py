@@ -11,11 +11,15 @@ from typing import Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of, read_data
 from wakeful.cli.listings import add_listing, paged, say_more
-from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import people_only
-from wakeful.cli.terminal import (
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.model import ApprovalState
+from wakeful.operations.answering import answer_question, understand, which_stands
+from wakeful.operations.shape import expected, misfits
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, one_of, read_data
+from wakeful.shell.opening import changing, chosen_store, read
+from wakeful.shell.person import people_only
+from wakeful.shell.terminal import (
     Cell,
     ago,
     clock_time,
@@ -31,10 +35,6 @@ from wakeful.cli.terminal import (
     terminal,
     value,
 )
-from wakeful.errors import NotFound, did_you_mean
-from wakeful.model import ApprovalState
-from wakeful.operations.answering import answer_question, understand, which_stands
-from wakeful.operations.shape import expected, misfits
 from wakeful.stores.base import Answered
 from wakeful.stores.reading import SHORTEST_PREFIX, Reader
 
