@@ -14,7 +14,7 @@ from wakeful.http.parameters import is_plain, read_parameters
 from wakeful.http.problem import Problem
 from wakeful.http.reply import JsonResponse, found
 from wakeful.http.security import ApiSettings
-from wakeful.stores.base import ChangeState
+from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
 

@@ -35,8 +35,8 @@ from wakeful.shell.terminal import (
     terminal,
     value,
 )
-from wakeful.stores.base import Answered
 from wakeful.stores.reading import SHORTEST_PREFIX, Reader
+from wakeful.stores.verbs.approvals import Answered
 
 WORDS = {"list": 0, "show": 1, "answer": 2}  # and how many words follow
 TAKES = (

@@ -12,9 +12,9 @@ from wakeful.operations.redo import MANY
 from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
 from wakeful.shell.carrying import carry_out, number, refuse_many
 from wakeful.shell.terminal import plain, print_json, say
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.people import RecordOperation
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from wakeful.operations.cancelling import MEANS
 from wakeful.shell.arguments import Command, Parser, actor_of, add_json, add_store
 from wakeful.shell.opening import changing, chosen_store, read
 from wakeful.shell.terminal import print_json, say
-from wakeful.stores.base import Cancelled, CancelRun
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 
 SOME_REFUSED = 1
 

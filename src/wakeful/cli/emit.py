@@ -23,7 +23,7 @@ from wakeful.shell.arguments import (
 )
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.base import RecordOperation
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -13,7 +13,8 @@ from wakeful.shell.carrying import number
 from wakeful.shell.opening import changing, chosen_store
 from wakeful.shell.person import needs_token
 from wakeful.shell.terminal import print_json
-from wakeful.stores.base import ForkRun, Redone
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.redo import Redone
 
 
 def declare(parser: Parser) -> None:

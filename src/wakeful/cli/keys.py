@@ -20,11 +20,11 @@ from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, add_j
 from wakeful.shell.carrying import carry_out, number
 from wakeful.shell.opening import chosen_store, refuse_missing
 from wakeful.shell.terminal import print_json, say
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import new_key, read_keys
 from wakeful.stores.sealing import Sealing
 from wakeful.stores.tampered import WHAT_TO_DO
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.operations.pace import Pace, Progress

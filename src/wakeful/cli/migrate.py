@@ -16,11 +16,11 @@ from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_stor
 from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import print_json
 from wakeful.size import in_bytes
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.grants import grants
 from wakeful.stores.migration_plan import WHOLE_FILE, PlannedStep, plan
 from wakeful.stores.migrations import Patience, Standing, standing
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.people import RecordOperation
 
 LONGEST_STATEMENT = 100
 

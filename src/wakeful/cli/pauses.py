@@ -13,7 +13,7 @@ from wakeful.shell.arguments import Command, Parser, actor_of, add_json, add_sto
 from wakeful.shell.opening import changing, chosen_store, reading
 from wakeful.shell.person import Token, needs_token
 from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, terminal
-from wakeful.stores.base import ChangePause, Paused
+from wakeful.stores.verbs.pauses import ChangePause, Paused
 
 Shown = dict[str, Any]
 

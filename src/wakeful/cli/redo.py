@@ -28,8 +28,8 @@ from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.shell.opening import changing, chosen_store, read
 from wakeful.shell.person import Token, needs_token
 from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
-from wakeful.stores.base import Redone, RedoRun
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, perform
 from wakeful.values import to_text

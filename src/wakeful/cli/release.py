@@ -13,7 +13,8 @@ from wakeful.shell.carrying import number
 from wakeful.shell.opening import changing, chosen_store, read
 from wakeful.shell.person import people_only
 from wakeful.shell.terminal import print_json
-from wakeful.stores.base import Redone, ReleaseRun
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.redo import Redone
 
 
 def declare(parser: Parser) -> None:
