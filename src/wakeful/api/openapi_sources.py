@@ -22,7 +22,7 @@ from wakeful.http.schema import (
     query,
     reference,
 )
-from wakeful.stores.quarantine_room import WhyCut
+from wakeful.stores.verbs.quarantine_room import WhyCut
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
 NOTE: Json = {"note": {**TEXT, "description": "Why"}}

@@ -46,7 +46,7 @@ from wakeful.shell.terminal import (
 )
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
-from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.verbs.take_in import QuarantineKind
 
 if TYPE_CHECKING:
     from wakeful.runtime import Runtime

@@ -23,7 +23,7 @@ from wakeful.shell.opening import changing, chosen_store, read
 from wakeful.shell.terminal import Cell, ago, is_piped, now, plain, print_json, state, terminal
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
-from wakeful.stores.sources import ForgetSource
+from wakeful.stores.verbs.sources import ForgetSource
 
 FORGET = "forget"
 

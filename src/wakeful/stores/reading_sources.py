@@ -8,9 +8,8 @@ from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Microseconds, readable, seconds, to_text
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.stores.sources import StoredSource
 from wakeful.stores.transaction import Row
-from wakeful.stores.verbs.sources import source_of
+from wakeful.stores.verbs.sources import StoredSource, source_of
 
 # Whoever reads says so every half minute, whether something came or not.
 SILENT_AFTER: Microseconds = 180 * SECOND

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from wakeful.stores.alarm import NOT_READ, absence_alarm, source_alarm
 from wakeful.stores.readers.alarms import ReadsAlarms
-from wakeful.stores.sources import source_alarm
-from wakeful.stores.watching import NOT_READ, absence_alarm
 
 if TYPE_CHECKING:
     from wakeful.stores.reading_sources import SourceReader
