@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import get_args
 
-from wakeful.api.change import NOTE_LIMIT
 from wakeful.api.quarantine import KINDS, STATES
-from wakeful.api.schema import (
+from wakeful.api.sources import SOURCE_STATES
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import (
     Json,
     after,
     answer,
@@ -21,7 +22,6 @@ from wakeful.api.schema import (
     query,
     reference,
 )
-from wakeful.api.sources import SOURCE_STATES
 from wakeful.stores.verbs.quarantine_room import WhyCut
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}

@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.parameters import is_plain, read_parameters, read_state
 from wakeful.api.ports import Reader
-from wakeful.api.reply import JsonResponse, found
+from wakeful.http.parameters import is_plain, read_parameters, read_state
+from wakeful.http.reply import JsonResponse, found
 from wakeful.model import ShownSourceState
 
 SOURCE_STATES: tuple[str, ...] = get_args(ShownSourceState)

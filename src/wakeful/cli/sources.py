@@ -13,14 +13,14 @@ from typing import Any, get_args
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store, one_of
-from wakeful.cli.carrying import number
-from wakeful.cli.narrow import print_fitted
-from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import Cell, ago, is_piped, now, plain, print_json, state, terminal
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.model import ShownSourceState
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_store, one_of
+from wakeful.shell.carrying import number
+from wakeful.shell.narrow import print_fitted
+from wakeful.shell.opening import changing, chosen_store, read
+from wakeful.shell.terminal import Cell, ago, is_piped, now, plain, print_json, state, terminal
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
 from wakeful.stores.verbs.sources import ForgetSource
