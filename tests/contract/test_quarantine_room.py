@@ -12,7 +12,6 @@ import pytest
 from support.stores import APP, OpenStore, count, query, reader
 from wakeful.clock import SECOND, VirtualClock, duration
 from wakeful.intake.quarantine import keep
-from wakeful.stores.base import AcceptEvents
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.migrations import migrations
@@ -21,6 +20,7 @@ from wakeful.stores.queries import Dialect
 from wakeful.stores.request import Actor
 from wakeful.stores.sources import EnterSources, Kept, QuarantineKind, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
 
 HOOK = "/hooks/shop"
 DAY = duration("1d")

@@ -27,7 +27,7 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import SourceLost, StoreUnavailable
 from wakeful.intake.quarantine import keep, raw_of
 from wakeful.model import Arrival, SourceState, digest, event_key
-from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
 from wakeful.stores.sources import (
@@ -46,6 +46,7 @@ from wakeful.stores.sources import (
     source_alarm,
 )
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
 
 TAPE = "tape"
 

@@ -16,32 +16,25 @@ from wakeful.app import App
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
-from wakeful.stores.base import (
-    AnswerApproval,
-    Answered,
-    BuryProcess,
-    Cancelled,
-    CancelRun,
-    ChangePause,
-    ChangeState,
-    FeedEvents,
-    ForkRun,
-    HeldEffect,
-    Paused,
-    RecordOperation,
-    RedoDelivery,
-    Redone,
-    RedoRun,
-    ReleaseRun,
-    Settled,
-    SettleEffect,
-    StoredEvent,
-)
+from wakeful.stores.readers.effects import HeldEffect
+from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
 from wakeful.stores.request import ByPerson
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.approvals import AnswerApproval, Answered
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.feed import FeedEvents
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.pauses import ChangePause, Paused
+from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.redo import Redone, RedoRun
+from wakeful.stores.verbs.settling import Settled, SettleEffect
+from wakeful.stores.verbs.state import ChangeState
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
 from wakeful.triggers.schedule import Schedule, as_stored

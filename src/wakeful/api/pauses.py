@@ -14,7 +14,7 @@ from wakeful.api.reply import JsonResponse
 from wakeful.api.security import ApiSettings
 from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
-from wakeful.stores.base import ChangePause
+from wakeful.stores.verbs.pauses import ChangePause
 
 
 def pause_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSettings) -> list[Route]:

@@ -25,7 +25,7 @@ from wakeful.operations import (
     retiring,
     scheduling,
 )
-from wakeful.stores.base import StoredEvent
+from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint

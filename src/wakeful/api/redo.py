@@ -27,7 +27,8 @@ from wakeful.operations.pace import Pace, read_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, what_leaves
-from wakeful.stores.base import RedoRun, ReleaseRun
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.triggers.past import read_past
 from wakeful.values import to_text
 

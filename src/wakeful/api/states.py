@@ -14,7 +14,7 @@ from wakeful.api.problem import Problem
 from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, Persistent
-from wakeful.stores.base import ChangeState
+from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
 

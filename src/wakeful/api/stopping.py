@@ -16,7 +16,7 @@ from wakeful.api.reply import JsonResponse, found
 from wakeful.api.security import ApiSettings
 from wakeful.errors import InvalidData
 from wakeful.operations.forking import plan_fork
-from wakeful.stores.base import CancelRun
+from wakeful.stores.verbs.cancel import CancelRun
 
 
 def stopping_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSettings) -> list[Route]:

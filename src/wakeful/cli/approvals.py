@@ -35,8 +35,8 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import ApprovalState
 from wakeful.operations.answering import answer_question, understand, which_stands
 from wakeful.operations.shape import expected, misfits
-from wakeful.stores.base import Answered
 from wakeful.stores.reading import SHORTEST_PREFIX, Reader
+from wakeful.stores.verbs.approvals import Answered
 
 WORDS = {"list": 0, "show": 1, "answer": 2}  # and how many words follow
 TAKES = (

@@ -12,9 +12,9 @@ from wakeful.cli.terminal import plain, print_json, say
 from wakeful.clock import to_text
 from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
 from wakeful.operations.redo import MANY
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.people import RecordOperation
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from wakeful.cli.terminal import print_json, say
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
 from wakeful.operations.cancelling import MEANS
-from wakeful.stores.base import Cancelled, CancelRun
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 
 SOME_REFUSED = 1
 

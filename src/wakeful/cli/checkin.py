@@ -16,8 +16,8 @@ from wakeful.errors import WakefulError
 from wakeful.intake.accept import Door
 from wakeful.intake.route import Router
 from wakeful.operations.checking_in import app_expecting, check_in
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.people import RecordOperation
 
 
 def declare(parser: Parser) -> None:

@@ -23,7 +23,7 @@ from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
 from wakeful.errors import StoreUnavailable, WakefulError, did_you_mean
 from wakeful.intake.cloudevents import new_event, to_envelope
 from wakeful.model import Event
-from wakeful.stores.base import RecordOperation
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.app import App

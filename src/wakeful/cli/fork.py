@@ -13,7 +13,8 @@ from wakeful.cli.person import needs_token
 from wakeful.cli.terminal import print_json
 from wakeful.errors import InvalidData, NotFound
 from wakeful.operations.forking import plan_fork
-from wakeful.stores.base import ForkRun, Redone
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.redo import Redone
 
 
 def declare(parser: Parser) -> None:

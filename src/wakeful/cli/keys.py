@@ -20,11 +20,11 @@ from wakeful.clock import SystemClock
 from wakeful.errors import did_you_mean
 from wakeful.operations.rotation import Rotated, rotate
 from wakeful.settings import encryption_keys
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import new_key, read_keys
 from wakeful.stores.sealing import Sealing
 from wakeful.stores.tampered import WHAT_TO_DO
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.operations.pace import Pace, Progress

@@ -16,11 +16,11 @@ from wakeful.clock import SystemClock, duration, readable
 from wakeful.errors import ConfigError, NotFound
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.size import in_bytes
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.grants import grants
 from wakeful.stores.migration_plan import WHOLE_FILE, PlannedStep, plan
 from wakeful.stores.migrations import Patience, Standing, standing
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.people import RecordOperation
 
 LONGEST_STATEMENT = 100
 

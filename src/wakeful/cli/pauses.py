@@ -13,7 +13,7 @@ from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table,
 from wakeful.errors import NotFound
 from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
-from wakeful.stores.base import ChangePause, Paused
+from wakeful.stores.verbs.pauses import ChangePause, Paused
 
 Shown = dict[str, Any]
 

@@ -28,8 +28,8 @@ from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
 from wakeful.resources import deliveries
 from wakeful.resources.desk import looking
-from wakeful.stores.base import Redone, RedoRun
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, perform
 from wakeful.values import to_text

@@ -13,7 +13,8 @@ from wakeful.cli.terminal import print_json
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
 from wakeful.operations.redo import what_leaves
-from wakeful.stores.base import Redone, ReleaseRun
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.redo import Redone
 
 
 def declare(parser: Parser) -> None:

@@ -26,7 +26,7 @@ from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.resources.failures import failure_line, failure_lines
-from wakeful.stores.base import RecordOperation
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -32,8 +32,8 @@ from wakeful.cli.terminal import (
     value,
 )
 from wakeful.errors import InvalidState, NotFound, did_you_mean
-from wakeful.stores.base import ChangeState
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
 if TYPE_CHECKING:

@@ -129,8 +129,8 @@ def pauses(arguments: argparse.Namespace) -> str | None:
 async def pause_first(runtime: Runtime, operator: str) -> None:
     """Nothing is claimed before somebody has looked around."""
     from wakeful.operations.pausing import ALL
-    from wakeful.stores.base import ChangePause
     from wakeful.stores.request import Actor
+    from wakeful.stores.verbs.pauses import ChangePause
 
     request = ChangePause(runtime.app.name, ALL, paused=True, by=Actor(operator, "cli"), note="started with --paused")
     await runtime.store.do(request)

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from wakeful.errors import InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.operations.shape import fits
-from wakeful.stores.base import AnswerApproval, Answered
 from wakeful.stores.request import Actor, Doer
+from wakeful.stores.verbs.approvals import AnswerApproval, Answered
 from wakeful.values import to_text
 
 Question = dict[str, Any]

@@ -10,20 +10,10 @@ from typing import Literal
 
 from wakeful.clock import Microseconds, readable
 from wakeful.model import AlarmState, Arrival
-from wakeful.stores.base import Matches
 from wakeful.stores.request import Audit, ByPerson, Others, Ready, Request
+from wakeful.stores.verbs.misfits import Matches
 
 AlarmVerb = Literal["acknowledge", "mute", "resolve"]
-
-
-def failing_alarm(app: str, agent: str) -> str:
-    """The key of the alarm about an agent whose runs end dead one after the other."""
-    return f"failing/{app}/{agent}"
-
-
-def paused_alarm(app: str, agent: str) -> str:
-    """The key of the alarm about an agent that was paused because of that."""
-    return f"paused/{app}/{agent}"
 
 
 @dataclass(frozen=True, slots=True)

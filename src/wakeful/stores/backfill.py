@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
 from wakeful.model import OccurrenceState
-from wakeful.stores.base import AcceptEvents, WithEvents
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.timing import Fired, StoredSchedule
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.with_events import WithEvents
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wakeful.stores.base import Alarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.request import Request
 
 

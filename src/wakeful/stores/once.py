@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from wakeful.clock import Microseconds
 from wakeful.model import Effect
-from wakeful.stores.base import OpenEffect
 from wakeful.stores.request import OfRun
+from wakeful.stores.verbs.effects import OpenEffect
 
 
 @dataclass(slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
 from wakeful.model import Step
-from wakeful.stores.base import HeldLock
 from wakeful.stores.request import OfRun, Others
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.stores.verbs.locks import HeldLock
 
 
 @dataclass(slots=True)

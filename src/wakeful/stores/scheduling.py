@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from wakeful.model import Decision, Step
-from wakeful.stores.base import HeldLock
 from wakeful.stores.request import OfRun, Others
 from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.stores.verbs.locks import HeldLock
 
 
 @dataclass(slots=True)

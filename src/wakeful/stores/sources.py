@@ -12,9 +12,11 @@ from typing import Literal
 
 from wakeful.clock import Microseconds
 from wakeful.model import Arrival, Receipt, SourceState
-from wakeful.stores.base import AcceptEvents, Alarm, WithEvents
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.quarantine_room import ROOM_OF_ROWS
 from wakeful.stores.request import Audit, ByPerson, Others, Request
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.with_events import WithEvents
 
 QuarantineKind = Literal["unverified", "unreadable"]
 # What the bytes in quarantine are: as they came from outside, or an event that the source had read, as Wakeful wrote it down.

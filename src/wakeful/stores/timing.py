@@ -11,8 +11,10 @@ from typing import Literal
 
 from wakeful.clock import Microseconds
 from wakeful.model import OccurrenceState, Receipt, ScheduleState
-from wakeful.stores.base import AcceptEvents, Alarm, WithEvents
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.request import Others, Request
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.with_events import WithEvents
 
 Origin = Literal["code", "runtime", "reminder", "heartbeat"]
 ChangeVerb = Literal["add", "edit", "pause", "resume", "remove", "fire", "move"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wakeful.clock import Microseconds
-from wakeful.stores.base import Alarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.request import Request
 
 

@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import ConfigError
 from wakeful.service import Service
-from wakeful.stores.base import Alarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.heartbeat import ReportHeartbeat, heartbeat_alarm
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.heartbeat import LARGEST_FILE, Heartbeat, HeartbeatFile, Section, data_of

@@ -25,7 +25,7 @@ from wakeful.intake.quarantine import could_not_be_taken_in, keep
 from wakeful.model import Arrival, Event, Receipt, SourceState
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.sources import (
     HeldSource,
     HoldSource,
@@ -38,6 +38,7 @@ from wakeful.stores.sources import (
     concern_alarm,
     source_alarm,
 )
+from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
 

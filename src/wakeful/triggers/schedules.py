@@ -19,7 +19,6 @@ from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import OWN_AGENTS, Arrival, Event, Receipt
-from wakeful.stores.base import AcceptEvents
 from wakeful.stores.tampered import refuse_tampered
 from wakeful.stores.timing import (
     ChangeSchedule,
@@ -32,6 +31,7 @@ from wakeful.stores.timing import (
     StoredSchedule,
     reached,
 )
+from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, Unreadable, as_stored, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off

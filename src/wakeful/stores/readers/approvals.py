@@ -6,7 +6,6 @@ from typing import Any
 
 from wakeful.clock import to_text
 from wakeful.errors import NotFound
-from wakeful.stores.base import Row
 from wakeful.stores.readers.base import (
     LAST_CHARACTER,
     LONGEST_PAGE,
@@ -16,6 +15,7 @@ from wakeful.stores.readers.base import (
     json_of,
     next_of,
 )
+from wakeful.stores.transaction import Row
 
 
 class ReadsApprovals(ReadsDatabase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wakeful.stores.agents import KeepAgents
-from wakeful.stores.base import Transaction
+from wakeful.stores.transaction import Transaction
 
 
 def keep_agents(now: int | None, requests: Sequence[KeepAgents]) -> Transaction[list[None]]:  # noqa: ARG001 a verb's shape

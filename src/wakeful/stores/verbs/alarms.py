@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from wakeful.model import AlarmState, Arrival
 from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
-from wakeful.stores.base import AcceptEvents, Row, Transaction
-from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.people import resolve_alarms
 
 

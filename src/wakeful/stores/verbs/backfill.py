@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from wakeful.model import Arrival
 from wakeful.stores.backfill import FillInstants
-from wakeful.stores.base import Row, Transaction
 from wakeful.stores.timing import Fired
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.accept import accept_events
 
 

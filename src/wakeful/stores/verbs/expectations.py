@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import Alarm, Transaction
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.watching import KeepExpectations, SettleLook
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import Transaction
 from wakeful.stores.guards import GuardApp, Guarded
+from wakeful.stores.transaction import Transaction
 
 
 def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[list[Guarded]]:

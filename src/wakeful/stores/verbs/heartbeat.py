@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import Transaction
 from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 

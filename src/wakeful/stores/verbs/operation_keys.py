@@ -20,9 +20,9 @@ from dataclasses import replace
 
 from wakeful.errors import CancelAsked, ClaimLost, KeyTaken, LockLost
 from wakeful.model import Decision, Effect, digest
-from wakeful.stores.base import SaveEffect, Transaction
 from wakeful.stores.once import OpenOnce, SaveOnce
-from wakeful.stores.verbs.effects import effect_of, save_effects
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.effects import SaveEffect, effect_of, save_effects
 from wakeful.stores.verbs.followers import Holder, asked_of, done_by, tell_followers
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import refusal_of

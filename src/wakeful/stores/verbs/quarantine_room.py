@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from wakeful.clock import duration
 from wakeful.size import in_bytes
-from wakeful.stores.base import Alarm, Row, Transaction
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.quarantine_room import CutQuarantine, WhyCut, quarantine_alarm
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 # One transaction cuts so many at most. Each takes a kilobyte or more, and together more than any one request that is kept.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wakeful.stores.base import Count, SaveSteps, Transaction
 from wakeful.stores.reminders import MakeReminder
-from wakeful.stores.verbs.progress import save_steps, step_row
+from wakeful.stores.transaction import Count, Transaction
+from wakeful.stores.verbs.progress import SaveSteps, save_steps, step_row
 from wakeful.stores.verbs.schedules import change_schedules, schedule_of
 
 

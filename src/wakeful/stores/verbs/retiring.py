@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import Transaction
 from wakeful.stores.retiring import BringBackApp, RetireApp
+from wakeful.stores.transaction import Transaction
 
 
 def retire_apps(now: int | None, requests: Sequence[RetireApp]) -> Transaction[list[bool]]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wakeful.model import FINAL_RUN_STATES, Receipt
-from wakeful.stores.base import Row, Transaction
 from wakeful.stores.heartbeat import heartbeat_alarm
 from wakeful.stores.timing import (
     ChangeSchedule,
@@ -19,6 +18,7 @@ from wakeful.stores.timing import (
     missed_alarm,
     unfired_alarm,
 )
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.accept import accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Step
-from wakeful.stores.base import Count, Transaction
 from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.progress import step_row
 from wakeful.stores.verbs.refusal import refusal_of

@@ -9,7 +9,6 @@ from pydantic_core import to_json
 
 from wakeful.errors import SourceLost
 from wakeful.model import Receipt
-from wakeful.stores.base import AcceptEvents, Row, Transaction
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.sources import (
     BY_ITSELF,
@@ -29,7 +28,8 @@ from wakeful.stores.sources import (
     concern_alarm,
     source_alarm,
 )
-from wakeful.stores.verbs.accept import accept_events
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.quarantine_room import free_room, take_room
 
