@@ -23,7 +23,6 @@ from wakeful.stores.request import ByPerson
 from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
-from wakeful.stores.verbs.approvals import AnswerApproval, Answered
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.stores.verbs.feed import FeedEvents
@@ -147,22 +146,6 @@ STATE = {
     "changed_at": "1970-01-01T00:00:01Z",
     "note": None,
     "run": None,
-}
-APPROVAL = {
-    "id": "app",
-    "app": "shop",
-    "agent": "review",
-    "run": "abc",
-    "question": "Refund it?",
-    "to": "ops",
-    "schema": {"type": "boolean"},
-    "state": "open",
-    "answer": None,
-    "answered_by": None,
-    "note": None,
-    "asked_at": "1970-01-01T00:00:01Z",
-    "due_at": "1970-01-01T01:00:01Z",
-    "answered_at": None,
 }
 EXPECTATION = {
     "app": "shop",
@@ -352,14 +335,6 @@ class FakeReader:
         self._ask(identifier=identifier)
         return EFFECT if identifier == "eff" else None
 
-    async def approvals(self, *, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(state=state, limit=limit, after=after)
-        return {"approvals": [APPROVAL], "next": CURSOR}
-
-    async def approval(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return APPROVAL if identifier == "app" else None
-
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
@@ -494,7 +469,6 @@ DOES = {
     CancelRun: "cancel",
     ForkRun: "fork",
     ChangeState: "change_state",
-    AnswerApproval: "answer",
 }
 
 
@@ -512,7 +486,6 @@ class FakeStore(FakeRetiring):
         self.redelivered: list[RedoDelivery] = []
         self.released: list[ReleaseRun] = []
         self.changed: list[ChangeState] = []
-        self.answered: list[AnswerApproval] = []
         self.paused: list[ChangePause] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
@@ -572,12 +545,6 @@ class FakeStore(FakeRetiring):
     async def change_state(self, request: ChangeState) -> int:
         self.changed.append(request)
         return 4
-
-    async def answer(self, request: AnswerApproval) -> Answered | None:
-        """The first stands."""
-        self.answered.append(request)
-        by = self.answered[0].by.name
-        return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
 
     async def do(self, request: Any, /) -> Any:
         """Carry it out, and write down who asked for it, as the journal does."""

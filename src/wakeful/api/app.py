@@ -14,7 +14,6 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
-from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
@@ -70,7 +69,6 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *run_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *approval_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
         *pause_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),

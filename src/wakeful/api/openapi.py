@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
-from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import output_schemas, state_paths
@@ -164,7 +163,6 @@ def _paths() -> Json:
             "identifier",
             "Story",
         ),
-        **approval_paths(),
         **state_paths(),
         **pause_paths(),
         **app_paths(),
@@ -280,7 +278,6 @@ def _schemas() -> Json:
         **app_schemas(),
         **stopping_schemas(),
         **output_schemas(),
-        **approval_schemas(),
         **schedule_schemas(),
         **quarantine_schemas(),
         **resource_schemas(all_resources()),

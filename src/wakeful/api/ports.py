@@ -13,18 +13,7 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import (
-    answering,
-    checking_in,
-    feeding,
-    held,
-    pausing,
-    quarantine,
-    redelivery,
-    redo,
-    retiring,
-    scheduling,
-)
+from wakeful.operations import checking_in, feeding, held, pausing, quarantine, redelivery, redo, retiring, scheduling
 from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
@@ -71,7 +60,6 @@ class Reader(
     redelivery.Reading,
     feeding.Reading,
     pausing.Reading,
-    answering.Reading,
     checking_in.Reading,
     scheduling.Reading,
     quarantine.Reading,

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "checkin": ("checkin", "say that something was done that is expected"),
     "circuits": (TABLE, "list dependencies that are or were down; close a circuit by hand"),
     "locks": (TABLE, "list the locks that runs have now"),
-    "approvals": ("approvals", "list what runs ask people, and answer"),
+    "approvals": (TABLE, "list what runs ask people, and answer"),
     "effects": (TABLE, "list what runs did outside; settle what is held for a person"),
     "release": ("release", "let a held output out, although it did not pass its checks"),
     "deliveries": (TABLE, "list messages on their way to channels; replay or discard them"),

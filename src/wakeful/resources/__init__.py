@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # The plural of each noun, which is its command and its path, and the module in this package that declares it.
 NOUNS: dict[str, str] = {
     "alarms": "alarms",
+    "approvals": "approvals",
     "reminders": "reminders",
     "expectations": "expectations",
     "circuits": "circuits",
