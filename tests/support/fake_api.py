@@ -20,8 +20,6 @@ from wakeful.stores.readers.effects import HeldEffect
 from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
 from wakeful.stores.request import ByPerson
-from wakeful.stores.retiring import BringBackApp, RetireApp
-from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
@@ -31,9 +29,13 @@ from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.pauses import ChangePause, Paused
 from wakeful.stores.verbs.people import RecordOperation
 from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.quarantine import SettleQuarantine
 from wakeful.stores.verbs.redo import Redone, RedoRun
+from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
 from wakeful.stores.verbs.settling import Settled, SettleEffect
+from wakeful.stores.verbs.sources import StoredSource
 from wakeful.stores.verbs.state import ChangeState
+from wakeful.stores.verbs.take_in import TakenIn
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
 from wakeful.triggers.schedule import Schedule, as_stored

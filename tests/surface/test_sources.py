@@ -6,8 +6,8 @@ import pytest
 
 from support.stores import join, query
 from surface.served import http_over
-from wakeful.stores.sources import EnterSources, HoldSource
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.sources import EnterSources, HoldSource
 
 ADA = {"Wakeful-Operator": "ada"}
 NAME = "inbox/*.md"

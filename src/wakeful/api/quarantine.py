@@ -22,7 +22,7 @@ from wakeful.api.security import ApiSettings
 from wakeful.errors import StoreUnavailable, did_you_mean
 from wakeful.operations.quarantine import Settled, discard, release
 from wakeful.redaction import redact_base64
-from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.verbs.take_in import QuarantineKind
 from wakeful.triggers.releasing import Releasing
 
 KINDS: tuple[str, ...] = get_args(QuarantineKind)

@@ -48,7 +48,7 @@ from wakeful.resources.desk import looking
 from wakeful.settings import default_app
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
-from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.verbs.take_in import QuarantineKind
 
 if TYPE_CHECKING:
     from wakeful.runtime import Runtime

@@ -32,8 +32,8 @@ from wakeful.resources.declare import (
 from wakeful.resources.desk import NOW, Desk, Row, picked
 from wakeful.resources.words import Look, line, moment, number, plain
 from wakeful.size import in_bytes
-from wakeful.stores.sources import ForgetSource, source_alarm
-from wakeful.stores.watching import NOT_READ, absence_alarm
+from wakeful.stores.alarm import NOT_READ, absence_alarm, source_alarm
+from wakeful.stores.verbs.sources import ForgetSource
 
 # A process that reads a source says so every half minute, whether something came or not.
 SILENT_AFTER: Microseconds = 180 * SECOND
