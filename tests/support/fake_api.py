@@ -11,8 +11,8 @@ from pydantic_core import to_json
 from starlette.testclient import TestClient
 
 from wakeful.api.app import create_api
-from wakeful.api.security import ApiSettings
 from wakeful.app import App
+from wakeful.http.security import ApiSettings
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared

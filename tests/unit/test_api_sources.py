@@ -6,7 +6,7 @@ import pytest
 
 from support.fake_api import CURSOR, INPUT, Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.security import ApiSettings
+from wakeful.http.security import ApiSettings
 from wakeful.triggers.releasing import Releasing
 
 

@@ -21,15 +21,15 @@ from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
-from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.schedules import schedule_routes
-from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
 from wakeful.api.webhooks import webhook_routes
+from wakeful.http.problem import HANDLED, answer_with_problem
+from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.request import Actor

@@ -21,9 +21,9 @@ from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
-from wakeful.api.problem import MEDIA_TYPE
-from wakeful.api.reply import JsonResponse
-from wakeful.api.schema import (
+from wakeful.http.problem import MEDIA_TYPE
+from wakeful.http.reply import JsonResponse
+from wakeful.http.schema import (
     Json,
     after,
     answer,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from wakeful.api.change import NOTE_LIMIT
 from wakeful.api.quarantine import KINDS, STATES
-from wakeful.api.schema import Json, after, answer, change, limit, object_of, one, one_of, page, problems, query
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import Json, after, answer, change, limit, object_of, one, one_of, page, problems, query
 from wakeful.stores.verbs.quarantine_room import WhyCut
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}

@@ -115,8 +115,8 @@ def dispatch(words: list[str]) -> int:
         return 0
     name, *rest = words
     if name not in COMMANDS:
-        from wakeful.cli.arguments import UsageError
         from wakeful.errors import did_you_mean
+        from wakeful.shell.arguments import UsageError
 
         what = "option" if name.startswith("-") else "command"
         hint = did_you_mean(name, COMMANDS)
@@ -150,9 +150,9 @@ def overview() -> str:
 
 def explain(error: Exception) -> int:
     """One line on stderr: what went wrong. The traceback only for those who ask for it."""
-    from wakeful.cli.arguments import UsageError
     from wakeful.errors import WakefulError
     from wakeful.redaction import redact
+    from wakeful.shell.arguments import UsageError
 
     if os.environ.get("WAKEFUL_DEBUG"):
         import traceback

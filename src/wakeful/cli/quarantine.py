@@ -16,14 +16,23 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of
-from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
-from wakeful.cli.life import Stopping, live
 from wakeful.cli.listings import add_listing, paged, say_more
-from wakeful.cli.narrow import print_fitted
-from wakeful.cli.opening import changing, chosen_store, read, sending
-from wakeful.cli.person import needs_token, refuse_children
-from wakeful.cli.terminal import (
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.operations.pace import Pace
+from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
+from wakeful.operations.redo import MANY
+from wakeful.private_files import write_file
+from wakeful.redaction import redact_base64, redact_bytes
+from wakeful.resources import sources
+from wakeful.resources.desk import looking
+from wakeful.settings import default_app
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, one_of
+from wakeful.shell.carrying import ProgressLine, number, refuse_many, said_stop
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.narrow import print_fitted
+from wakeful.shell.opening import changing, chosen_store, read, sending
+from wakeful.shell.person import needs_token, refuse_children
+from wakeful.shell.terminal import (
     Cell,
     ago,
     clock_time,
@@ -37,15 +46,6 @@ from wakeful.cli.terminal import (
     state,
     terminal,
 )
-from wakeful.errors import NotFound, did_you_mean
-from wakeful.operations.pace import Pace
-from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
-from wakeful.operations.redo import MANY
-from wakeful.private_files import write_file
-from wakeful.redaction import redact_base64, redact_bytes
-from wakeful.resources import sources
-from wakeful.resources.desk import looking
-from wakeful.settings import default_app
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
 from wakeful.stores.verbs.take_in import QuarantineKind

@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wakeful.cli.opening import read
 from wakeful.errors import Denied
 from wakeful.settings import next_token, token
+from wakeful.shell.opening import read
 from wakeful.stores.guards import TokenHash, fits, known
 from wakeful.stores.reading import Reader
 

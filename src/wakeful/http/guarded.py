@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from wakeful.api.problem import Problem
-from wakeful.api.security import ApiSettings
+from wakeful.http.problem import Problem
+from wakeful.http.security import ApiSettings
 from wakeful.stores.guards import known
 
 
