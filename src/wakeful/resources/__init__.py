@@ -33,9 +33,10 @@ NOUNS: dict[str, str] = {
     "effects": "effects",
     "events": "events",
     "locks": "locks",
+    "pauses": "pauses",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
-ALIAS_HOMES: dict[str, str] = {}
+ALIAS_HOMES: dict[str, str] = {"pause": "pauses", "resume": "pauses"}
 
 
 def resource_of(plural: str) -> Resource:
