@@ -16,8 +16,8 @@ from wakeful.operations.quarantine import release
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.sources import TakeIn
 from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.take_in import TakeIn
 
 Seen = list[tuple[str, str, int]]
 

@@ -18,9 +18,9 @@ from wakeful.errors import NotFound
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES
 from wakeful.runtime import SILENT, Runtime
-from wakeful.stores.alarms import ChangeAlarm, TellAlarms
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.alarms import ChangeAlarm, TellAlarms
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.redo import RedoRun

@@ -14,10 +14,10 @@ from wakeful import App, Operation, Run, action, on
 from wakeful.clock import VirtualClock
 from wakeful.errors import TimedOut
 from wakeful.stores.opening import open_database
-from wakeful.stores.reminders import BEFORE_ALL
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.reminders import BEFORE_ALL
 from wakeful.watch.facts import LAST_ARRIVALS, Facts
 from wakeful.watch.watcher import Watcher
 

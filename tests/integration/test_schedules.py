@@ -17,8 +17,8 @@ from wakeful.operations.scheduling import edited
 from wakeful.runtime import Runtime
 from wakeful.stores.keyring import new_key
 from wakeful.stores.request import Actor
-from wakeful.stores.timing import ChangeSchedule
 from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.schedules import ChangeSchedule
 from wakeful.triggers.at import at
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.cron import cron

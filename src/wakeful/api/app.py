@@ -20,16 +20,15 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
-from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.schedules import schedule_routes
-from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
-from wakeful.api.sources import source_routes
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
 from wakeful.api.webhooks import webhook_routes
+from wakeful.http.problem import HANDLED, answer_with_problem
+from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.request import Actor
@@ -77,7 +76,6 @@ def create_api(
         *schedule_routes(reader, schedules, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
-        *source_routes(reader),
         *quarantine_routes(reader, store, releasing, settings),
         *health_routes(reader, silent=silent, sources=sources),
         *extra_routes,

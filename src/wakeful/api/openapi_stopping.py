@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wakeful.api.change import NOTE_LIMIT
-from wakeful.api.schema import Json, change, object_of
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import Json, change, object_of
 
 
 def stopping_paths() -> Json:

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Reader
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
 from wakeful.clock import Microseconds
+from wakeful.http.parameters import bad_cursor, is_plain, read_limit, read_parameters, read_state
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
 from wakeful.model import RUN_STATES
 from wakeful.triggers.past import read_past
 

@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from wakeful.api.app import create_api
-from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.http.security import ApiSettings
 from wakeful.operations.declared import Declared
 from wakeful.operations.guarding import guard
 from wakeful.settings import next_token as next_token_of_environment
@@ -165,7 +165,7 @@ def serve_app(
         if app.runtime is not None:
             yield
             return
-        async with app.running(**options) as runtime:
+        async with app.running(has_token=bool(token), **options) as runtime:
             runtime.webhooks.open()
             await runtime.webhooks.start()
             process = runtime.membership.process

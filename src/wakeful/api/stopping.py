@@ -6,15 +6,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import is_plain
 from wakeful.api.ports import Agents, Reader, Store
-from wakeful.api.problem import Problem
 from wakeful.api.redo import edited_data
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.errors import InvalidData
+from wakeful.http.change import read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import is_plain
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
 from wakeful.operations.forking import plan_fork
 from wakeful.stores.verbs.cancel import CancelRun
 
@@ -42,7 +42,7 @@ def stopping_routes(reader: Reader, store: Store, agents: Agents, settings: ApiS
         run = await reader.run(identifier) if is_plain(identifier) else None
         if run is None:
             return found(None, "run")
-        await refuse_other_apps(settings, [run["app"]])
+        await refuse_other_apps(settings, [run["app"]], people=True)
         plan = plan_fork(run, step)
         edited_data(change.fields, run, agents)
         try:

@@ -6,12 +6,12 @@ import argparse
 import asyncio
 from typing import Any
 
-from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
-from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.terminal import print_json, say
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
 from wakeful.operations.cancelling import MEANS
+from wakeful.shell.arguments import Command, Parser, actor_of, add_json, add_store
+from wakeful.shell.opening import changing, chosen_store, read
+from wakeful.shell.terminal import print_json, say
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 
 SOME_REFUSED = 1

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
-from wakeful.cli.opening import chosen_store
-from wakeful.cli.terminal import Cell, plain, print_json, print_table, say, terminal
 from wakeful.errors import ConfigError, WakefulError
 from wakeful.secrets import Env
 from wakeful.settings import encryption_keys, shown_store, sqlite_path, token
+from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
+from wakeful.shell.opening import chosen_store
+from wakeful.shell.terminal import Cell, plain, print_json, print_table, say, terminal
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -221,7 +221,7 @@ def key_problem(app: App | None) -> str | None:
 def host_problem(host: str | None) -> str | None:
     if host is None:
         return None
-    from wakeful.api.security import ApiSettings, refuse_open_binding
+    from wakeful.http.security import ApiSettings, refuse_open_binding
 
     try:
         refuse_open_binding(ApiSettings.of_environment(host))
@@ -238,7 +238,7 @@ def notes(app: App) -> list[str]:
 
 
 def without_token(app: App) -> list[str]:
-    """Children of the app that could answer for people, if its server is started with what is set here."""
+    """Questions that no command answers, if the app is started with what is set here."""
     from wakeful.operations.guarding import REMEDY, unguarded
 
     words = None if token() is not None else unguarded(app)

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.text import Text
 
-from wakeful.cli.carrying import number
-from wakeful.cli.terminal import clock_time, is_piped, plain, plain_lines, state, terminal, value
 from wakeful.resources.failures import failure_lines
+from wakeful.shell.carrying import number
+from wakeful.shell.terminal import clock_time, is_piped, plain, plain_lines, state, terminal, value
 
 SHOWN_OF_A_VALUE = 2_000
 SHOWN_OF_A_TRACEBACK = 6  # its last lines

@@ -18,13 +18,9 @@ from typing import TYPE_CHECKING, Literal
 from rich.text import Text
 
 from wakeful import __version__
-from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
-from wakeful.cli.carrying import number
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
-from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.privacy import exposed
-from wakeful.cli.terminal import hanging, plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import (
     ConfigError,
@@ -36,6 +32,10 @@ from wakeful.errors import (
 )
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
+from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
+from wakeful.shell.carrying import number
+from wakeful.shell.opening import chosen_store, is_store
+from wakeful.shell.terminal import hanging, plain, print_json, terminal
 from wakeful.size import in_bytes
 from wakeful.stores.grants import lacking, needed
 from wakeful.stores.migrations import Standing, standing
@@ -439,10 +439,11 @@ async def outbox(reader: Reader) -> list[Finding]:
 
 
 async def guarded(reader: Reader, app: App | None) -> list[Finding]:
-    """Which apps are guarded by a token, and whether children of this app could answer for people."""
+    """Which apps are guarded by a token, and whether nobody can answer what this app asks, since it has none."""
     from wakeful.operations.guarding import REMEDY, unguarded
+    from wakeful.stores.guards import LOCK
 
-    names = sorted({name for name, _ in await reader.guards()})
+    names = sorted({name for name, hashed in await reader.guards() if hashed != LOCK})
     if names:
         words = f"{', '.join(names)}: commands that decide for people ask for WAKEFUL_TOKEN"
         found = [Finding("token", "good", words)]

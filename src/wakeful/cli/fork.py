@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.cli.cancel import find
-from wakeful.cli.carrying import number
-from wakeful.cli.opening import changing, chosen_store
-from wakeful.cli.person import needs_token
-from wakeful.cli.terminal import print_json
 from wakeful.errors import InvalidData, NotFound
 from wakeful.operations.forking import plan_fork
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_store, read_data
+from wakeful.shell.carrying import number
+from wakeful.shell.opening import changing, chosen_store
+from wakeful.shell.person import needs_token
+from wakeful.shell.terminal import print_json
 from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.redo import Redone
 

@@ -8,9 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
-from wakeful.cli.opening import chosen_store, read
-from wakeful.cli.terminal import (
+from wakeful.model import RUN_STATES
+from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_limit, add_store, one_of
+from wakeful.shell.opening import chosen_store, read
+from wakeful.shell.terminal import (
     Cell,
     ago,
     hanging,
@@ -24,7 +25,6 @@ from wakeful.cli.terminal import (
     terminal,
     took,
 )
-from wakeful.model import RUN_STATES
 from wakeful.stores.reading import LONGEST_PAGE, Reader
 from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.values import arguments_of

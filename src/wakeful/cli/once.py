@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Command, Parser, add_json
-from wakeful.cli.carrying import number
-from wakeful.cli.life import Stopping, live
-from wakeful.cli.terminal import announce, print_json
-from wakeful.cli.working import add_working, close, first_of, make_runtime, prepare, stop_politely
+from wakeful.cli.working import add_working, close, first_of, guard_app, make_runtime, prepare, stop_politely
 from wakeful.model import FINAL_RUN_STATES
+from wakeful.shell.arguments import Command, Parser, add_json
+from wakeful.shell.carrying import number
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.terminal import announce, print_json
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -35,6 +35,7 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     runtime = make_runtime(app, arguments, reading="drained")
     try:
         await runtime.open()
+        await guard_app(runtime, serves=False)
         before, sent_before = await _counted(runtime)
         await runtime.start(watch=False)
         await first_of(runtime.drain(), stopping.asked.wait())

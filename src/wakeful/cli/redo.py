@@ -14,12 +14,7 @@ from typing import Any
 
 from rich.text import Text
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
-from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
-from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import Token, needs_token
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.pace import read_rate, shown_rate
@@ -28,6 +23,11 @@ from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
 from wakeful.resources import deliveries
 from wakeful.resources.desk import looking
+from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
+from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.shell.opening import changing, chosen_store, read
+from wakeful.shell.person import Token, needs_token
+from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.stores.reading import Reader
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.surface.offers import Offer, offers_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
-from wakeful.cli.carrying import number
-from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import people_only
-from wakeful.cli.terminal import print_json
 from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound
 from wakeful.operations.redo import what_leaves
+from wakeful.shell.arguments import Command, Parser, actor_of, add_json, add_store
+from wakeful.shell.carrying import number
+from wakeful.shell.opening import changing, chosen_store, read
+from wakeful.shell.person import people_only
+from wakeful.shell.terminal import print_json
 from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.stores.verbs.redo import Redone
 

@@ -9,13 +9,13 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from wakeful.cli import USUAL_PACE
-from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
-from wakeful.cli.carrying import number
-from wakeful.cli.life import Stopping
 from wakeful.cli.shown_words import warn_of_password
-from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import next_token, shown_store, token
+from wakeful.shell.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
+from wakeful.shell.carrying import number
+from wakeful.shell.life import Stopping
+from wakeful.shell.terminal import SHOWN_OF_AN_ID, say
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.schedules import code_schedules
@@ -88,7 +88,7 @@ def prepare(arguments: argparse.Namespace) -> App:
 def make_runtime(app: App, arguments: argparse.Namespace, **options: Any) -> Runtime:
     from wakeful.runtime import Runtime
 
-    runtime = Runtime(app, store=arguments.store, grace=arguments.grace, **options)
+    runtime = Runtime(app, store=arguments.store, grace=arguments.grace, has_token=token() is not None, **options)
     app.runtime = runtime  # app.emit() inside a handler goes through this one
     return runtime
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from wakeful.archive import append_to_day
 from wakeful.clock import Microseconds
-from wakeful.stores.alarms import ResolveAlarms
+from wakeful.stores.verbs.alarms import ResolveAlarms
 from wakeful.stores.verbs.keeping import Family
 
 

@@ -17,9 +17,9 @@ from wakeful.clock import Microseconds, duration
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
 from wakeful.stores.keeping import OldEvent
-from wakeful.stores.quarantine_room import CutQuarantine
-from wakeful.stores.sources import ForgetOld
 from wakeful.stores.verbs.keeping import Family, RemoveTraces
+from wakeful.stores.verbs.quarantine_room import CutQuarantine
+from wakeful.stores.verbs.sources import ForgetOld
 
 EVERY = 600.0
 FIRST_AFTER = 60.0

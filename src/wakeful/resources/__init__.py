@@ -34,6 +34,7 @@ NOUNS: dict[str, str] = {
     "events": "events",
     "locks": "locks",
     "pauses": "pauses",
+    "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {"pause": "pauses", "resume": "pauses"}

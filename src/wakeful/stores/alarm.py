@@ -7,6 +7,50 @@ from dataclasses import dataclass
 from wakeful.clock import Microseconds
 
 
+def heartbeat_alarm(app: str, name: str) -> str:
+    """The key of the alarm about a check, by the name of its schedule, or about a file, by the name of its heartbeat."""
+    return f"heartbeat/{app}/{name}"
+
+
+def quarantine_alarm(app: str) -> str:
+    """The key of the alarm that unverified inputs are cut because they take too much."""
+    return f"quarantine/{app}"
+
+
+# The kind of absence of a source that nobody reads.
+NOT_READ = "not-read"
+
+
+def absence_alarm(app: str, name: str, kind: str) -> str:
+    """The key of the alarm about an expectation that was not met."""
+    return f"expect/{app}/{name}/{kind}"
+
+
+def down_alarm(app: str) -> str:
+    """The key of the alarm about an app that nobody works for any more."""
+    return f"down/{app}"
+
+
+def missed_alarm(app: str, schedule: str) -> str:
+    """The key of the alarm about instants that nobody kept."""
+    return f"missed/{app}/{schedule}"
+
+
+def unfired_alarm(app: str, schedule: str) -> str:
+    """The key of the alarm about a schedule whose definition a process cannot make anything of."""
+    return f"schedule/{app}/{schedule}"
+
+
+def source_alarm(app: str, name: str) -> str:
+    """The key of the alarm about a source that cannot be read."""
+    return f"source/{app}/{name}"
+
+
+def concern_alarm(alarm: str) -> str:
+    """The key of the one beside it: it can be read, but all is not well."""
+    return f"{alarm}/concern"
+
+
 @dataclass(slots=True)
 class Alarm:
     """Something that a person should hear of. Raising it again refreshes it."""

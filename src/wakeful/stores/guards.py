@@ -3,6 +3,9 @@
 The store has the guard and not the process: it holds while no server runs. A server that starts with other tokens replaces it, and one
 that starts with none removes it. While another process of the app is alive, only one that knows a token of the guard does: a program that
 the app started can start a server too.
+
+An app that starts programs and has no token is locked: no token opens that guard, so what only people decide waits until a server of the app
+starts with one.
 """
 
 from __future__ import annotations
@@ -13,9 +16,6 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
-
-from wakeful.stores.request import Request
 
 # About 8 MiB and 20 ms for each guess. A token has at least 128 bits by its looks; this is for one that has fewer in truth.
 COST, BLOCK, MEMORY = 2**13, 8, 2**25
@@ -36,28 +36,14 @@ class TokenHash:
         return cls(salt, _hashed(token, salt))
 
     def is_of(self, token: str) -> bool:
+        if self == LOCK:
+            return False
         # scrypt fills a short word up with NULs: one that ends with some has the hash of the word without them
         return "\0" not in token and hmac.compare_digest(_hashed(token, self.salt), self.hash)
 
 
-Guarded = Literal["guarded", "open", "opened", "kept"]
-"""What became of a guard: by these tokens now, none as before, none any more, or the one from before."""
-
-
-@dataclass(slots=True)
-class GuardApp(Request[Guarded]):
-    """These tokens, and no others, guard an app from now on, unless another process of it lives and the guard is not known here."""
-
-    app: str
-    tokens: tuple[TokenHash, ...]
-    knows: str | None = None
-    """The hash of the guard from before whose token is known here."""
-    own: str = ""
-    """The process that asks, if it has joined the others by now."""
-
-    @property
-    def patient(self) -> bool:
-        return True  # no run starts before: done twice it is the same
+LOCK = TokenHash("", "locked")
+"""The guard of an app that starts programs, while no server of it was started with a token. It is the hash of no token."""
 
 
 def hashes_of(tokens: Iterable[str | None]) -> tuple[TokenHash, ...]:

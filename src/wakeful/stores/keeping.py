@@ -15,11 +15,11 @@ from wakeful.stores.alarm import Alarm
 from wakeful.stores.journal import Journal
 from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
-from wakeful.stores.quarantine_room import CutQuarantine
-from wakeful.stores.sources import ForgetOld
 from wakeful.stores.tampered import Finding, Tampered
 from wakeful.stores.transaction import Row
 from wakeful.stores.verbs.keeping import EnterCipher, Family, LeaveCiphers, RemoveFamilies, RemoveTraces, ResealPayloads
+from wakeful.stores.verbs.quarantine_room import CutQuarantine
+from wakeful.stores.verbs.sources import ForgetOld
 
 
 @dataclass(frozen=True, slots=True)

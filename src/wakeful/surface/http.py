@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import Change, Fields, bad_body, read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, did_you_mean
+from wakeful.http.change import Change, Fields, bad_body, read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Ambiguous, Resource, Unfit, Verb
@@ -98,7 +98,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
             refuse_unallowed(desk, verb)
             subject = await subject_of(resource, verb, desk, key, which)
             if (verb.guarded or verb.person) and not plan:
-                await refuse_other_apps(settings, await apps_of(verb, desk, subject, given))
+                apps = await apps_of(verb, desk, subject, given)
+                await refuse_other_apps(settings, apps, people=verb.person is not None)
             return JsonResponse(await carry_out(verb, desk, subject, given, plan=plan))
         except Missing:
             return found(None, resource.name)
@@ -247,7 +248,8 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
             return JsonResponse(planned.answer | planned.more)
         refuse_many(asked, planned.count, bulk.many)
         if (verb.guarded or verb.person) and bulk.apps is not None:
-            await refuse_other_apps(settings, await bulk.apps(desk, planned))
+            apps = await bulk.apps(desk, planned)
+            await refuse_other_apps(settings, apps, people=verb.person is not None)
         rate, most = slice_of(asked)
         done = await bulk.slice(desk, planned, most, Pace(rate), nobody_looks)
         return JsonResponse({bulk.done: done, "left": max(0, planned.count - most)} | planned.more)

@@ -10,6 +10,13 @@ from wakeful.stores.request import Others, Ready, Request
 from wakeful.stores.verbs.accept import AcceptEvents
 
 
+def accept_of(request: object) -> AcceptEvents | None:
+    """The events that come in with a request, whichever kind it is."""
+    if type(request) is AcceptEvents:
+        return request
+    return getattr(request, "accept", None)
+
+
 class HasReceipts(Protocol):
     """What came of events that came in with something else."""
 

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Literal
 
 from wakeful.cli import COMMANDS, TABLE
-from wakeful.cli.arguments import Parser
 from wakeful.resources import alias_of, resource_of
+from wakeful.shell.arguments import Parser
 from wakeful.surface.command import parser_of
 from wakeful.surface.offers import offers_of
 

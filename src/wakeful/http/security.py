@@ -17,11 +17,11 @@ from typing import Any, Protocol, Self
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from wakeful import settings as environment
-from wakeful.api import foreign
-from wakeful.api.body import BODY_LIMIT
-from wakeful.api.callers import Tokens, address_of, is_of_a_proxy, problem_of_stranger
-from wakeful.api.problem import Problem
 from wakeful.errors import ConfigError
+from wakeful.http import foreign
+from wakeful.http.body import BODY_LIMIT
+from wakeful.http.callers import Tokens, address_of, is_of_a_proxy, problem_of_stranger
+from wakeful.http.problem import Problem
 from wakeful.stores.guards import TokenHash
 from wakeful.tokens import refuse_weak
 from wakeful.triggers.webhook import TAKEN

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from starlette.datastructures import QueryParams
 
-from wakeful.api.problem import Problem
 from wakeful.errors import did_you_mean
+from wakeful.http.problem import Problem
 
 LIMIT_DEFAULT = 50
 LIMIT_LARGEST = 500

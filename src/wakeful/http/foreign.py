@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
-from wakeful.api.problem import Problem
+from wakeful.http.problem import Problem
 
 # Headers that the guard reads for this.
 READ = frozenset({b"origin", b"sec-fetch-site"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakeful.api.change import OPERATOR, OPERATOR_LIMIT
-from wakeful.api.parameters import LIMIT_DEFAULT, LIMIT_LARGEST
+from wakeful.http.change import OPERATOR, OPERATOR_LIMIT
+from wakeful.http.parameters import LIMIT_DEFAULT, LIMIT_LARGEST
 
 Json = dict[str, Any]
 

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import UsageError
-from wakeful.cli.life import Stopping, live
-from wakeful.cli.opening import changing
-from wakeful.cli.terminal import say
 from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.redo import MANY
 from wakeful.resources.words import number
+from wakeful.shell.arguments import UsageError
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.opening import changing
+from wakeful.shell.terminal import say
 
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore

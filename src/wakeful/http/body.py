@@ -9,7 +9,7 @@ from __future__ import annotations
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from wakeful.api.problem import Problem
+from wakeful.http.problem import Problem
 
 BODY_LIMIT = 1024 * 1024
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from starlette.requests import Request
 
-from wakeful.api.body import read_body
-from wakeful.api.foreign import refuse_forms
-from wakeful.api.problem import Problem
-from wakeful.api.security import ApiSettings
 from wakeful.errors import InvalidEvent, did_you_mean
+from wakeful.http.body import read_body
+from wakeful.http.foreign import refuse_forms
+from wakeful.http.problem import Problem
+from wakeful.http.security import ApiSettings
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json, shown
 from wakeful.stores.request import Actor
 

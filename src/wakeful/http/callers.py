@@ -13,8 +13,8 @@ from collections.abc import Sized
 
 from starlette.types import Scope
 
-from wakeful.api.problem import Problem
-from wakeful.api.tries import WrongTries
+from wakeful.http.problem import Problem
+from wakeful.http.tries import WrongTries
 
 # Added by proxies and tunnels. All names that begin with x-forwarded count as well.
 OF_PROXIES = frozenset(

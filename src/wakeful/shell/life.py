@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from wakeful.cli.terminal import say
+from wakeful.shell.terminal import say
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 CLOSING_TAKES_AT_MOST = 5.0

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from wakeful.api.problem import Problem
+from wakeful.http.problem import Problem
 from wakeful.redaction import redact_bytes
 
 

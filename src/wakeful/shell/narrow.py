@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.terminal import GAP, Cell, print_table
+from wakeful.shell.terminal import GAP, Cell, print_table
 
 
 def print_fitted(
