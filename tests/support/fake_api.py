@@ -162,26 +162,6 @@ EXPECTATION = {
     "met_at": None,
     "due_at": None,
 }
-SOURCE = {
-    "app": "shop",
-    "name": "inbox/*.md",
-    "kind": "files",
-    "state": "reading",
-    "reason": None,
-    "since": "1970-01-01T00:00:01Z",
-    "lag": 0.5,
-    "behind": 0,
-    "event_at": "1970-01-01T00:00:01Z",
-    "read_at": "1970-01-01T00:00:01Z",
-    "taken": 3,
-    "repeated": 1,
-    "refused": 0,
-    "quarantined": 1,
-    "kept": 1,
-    "agents": ["review"],
-    "holder": {"process": "p", "host": "h", "pid": 1, "alive": True},
-    "unread": None,
-}
 INPUT = {
     "key": "key",
     "app": "shop",
@@ -385,14 +365,6 @@ class FakeReader:
 
     async def checkins_expected(self) -> list[tuple[str, str]]:
         return [("shop", "nightly backup"), ("desk", "other")]
-
-    async def sources(self, *, app=None) -> list[dict[str, Any]]:
-        self._ask(app=app)
-        return [SOURCE] if app in {None, "shop"} else []
-
-    async def source(self, name: str, app: str | None = None) -> dict[str, Any] | None:
-        self._ask(name=name, app=app)
-        return {**SOURCE, "cursor": "7", "token": 3, "items": 0, "alarms": []} if name == "inbox/*.md" else None
 
     async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
         self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)

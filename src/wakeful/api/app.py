@@ -25,7 +25,6 @@ from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.schedules import schedule_routes
-from wakeful.api.sources import source_routes
 from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
 from wakeful.api.webhooks import webhook_routes
@@ -79,7 +78,6 @@ def create_api(
         *schedule_routes(reader, schedules, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
-        *source_routes(reader),
         *quarantine_routes(reader, store, releasing, settings),
         *health_routes(reader, silent=silent, sources=sources),
         *extra_routes,

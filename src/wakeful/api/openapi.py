@@ -14,9 +14,9 @@ from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
+from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
-from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
@@ -169,7 +169,7 @@ def _paths() -> Json:
         **agent_paths(),
         **checkin_paths(),
         **schedule_paths(),
-        **source_paths(),
+        **quarantine_paths(),
         **redo_paths(),
         **stopping_paths(),
         "/v1/openapi.json": {
@@ -279,7 +279,7 @@ def _schemas() -> Json:
         **stopping_schemas(),
         **output_schemas(),
         **schedule_schemas(),
-        **source_schemas(),
+        **quarantine_schemas(),
         **resource_schemas(all_resources()),
         "Run": whole_schema(Run),
         "RunDetail": whole_schema(RunDetail),

@@ -154,14 +154,6 @@ class Reader(
         """The next instants of a schedule, or None."""
         ...
 
-    async def sources(self, *, app: str | None = None) -> list[Shown]:
-        """What brings events in, by app and name."""
-        ...
-
-    async def source(self, name: str, app: str | None = None, /) -> Shown | None:
-        """One source with its cursor and its alarms, or None. NotFound if several apps have it, and none is named."""
-        ...
-
     async def quarantine(
         self,
         *,

@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reminders": (TABLE, "list reminders; move or cancel one"),
     "heartbeat": ("heartbeat", "list the checks of heartbeats, what became of each; run one"),
     "backfill": ("backfill", "do instants of a schedule that are over, after a count"),
-    "sources": ("sources", "list what brings events in, and how it is; forget one"),
+    "sources": (TABLE, "list what brings events in, and how it is; forget one"),
     "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "runs": ("listings", "list runs, the newest first"),

@@ -33,6 +33,7 @@ NOUNS: dict[str, str] = {
     "effects": "effects",
     "events": "events",
     "locks": "locks",
+    "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {}

@@ -1,27 +1,12 @@
-"""The part of the OpenAPI document about sources and quarantine."""
+"""The part of the OpenAPI document about quarantine."""
 
 from __future__ import annotations
 
 from typing import get_args
 
 from wakeful.api.quarantine import KINDS, STATES
-from wakeful.api.sources import SOURCE_STATES
 from wakeful.http.change import NOTE_LIMIT
-from wakeful.http.schema import (
-    Json,
-    after,
-    answer,
-    change,
-    limit,
-    listing,
-    object_of,
-    one,
-    one_of,
-    page,
-    problems,
-    query,
-    reference,
-)
+from wakeful.http.schema import Json, after, answer, change, limit, object_of, one, one_of, page, problems, query
 from wakeful.stores.verbs.quarantine_room import WhyCut
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
@@ -29,24 +14,8 @@ NOTE: Json = {"note": {**TEXT, "description": "Why"}}
 TRUST: Json = {"trust": {"type": "boolean", "default": False, "description": "Do not verify the sender again"}}
 
 
-def source_paths() -> Json:
+def quarantine_paths() -> Json:
     app = query("app", {"type": "string"}, "Of which app")
-    sources = {
-        "operationId": "list_sources",
-        "summary": "List what brings events in, by app and name",
-        "parameters": [app, query("state", one_of(SOURCE_STATES), "Only those in this state")],
-        "responses": {
-            "200": answer("The sources", listing("sources", reference("Source"))),
-            **problems("400", "401", "421", "503"),
-        },
-    }
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    source = {
-        "operationId": "get_source",
-        "summary": "One source, with where it stands and its alarms",
-        "parameters": [name, app],
-        "responses": {"200": answer("Found", reference("SourceDetail")), **problems("400", "401", "404", "421", "503")},
-    }
     kept = {
         "operationId": "list_quarantine",
         "summary": "List what could not be verified or read, newest first",
@@ -61,8 +30,6 @@ def source_paths() -> Json:
         "responses": {"200": answer("A page of it", quarantine_page()), **problems("400", "401", "421", "503")},
     }
     return {
-        "/v1/sources": {"get": sources},
-        "/v1/sources/{name}": {"get": source},
         "/v1/quarantine": {"get": kept},
         "/v1/quarantine/{key}": one(
             "get_quarantined",
@@ -111,54 +78,8 @@ def quarantine_page() -> Json:
     return shown
 
 
-def source_schemas() -> Json:
+def quarantine_schemas() -> Json:
     text, nullable, number = {"type": "string"}, {"type": ["string", "null"]}, {"type": "integer"}
-    holder: Json = {
-        "process": text,
-        "host": nullable,
-        "pid": {"type": ["integer", "null"]},
-        "alive": {"type": "boolean"},
-    }
-    server: Json = {**holder, "since": nullable, "until": {**nullable, "description": "When its lease ends, or ended"}}
-    source: Json = {
-        "app": text,
-        "name": text,
-        "kind": text,
-        "state": one_of(SOURCE_STATES),
-        "reason": {**nullable, "description": "Why it fails, or is paused, and what to do"},
-        "since": text,
-        "lag": {"type": ["number", "null"], "description": "How old what was read last was, in seconds"},
-        "behind": {"type": ["integer", "null"], "description": "How much is known to wait on the other side"},
-        "event_at": {**nullable, "description": "When the last event came"},
-        "read_at": {**nullable, "description": "When somebody last looked"},
-        "taken": {**number, "description": "Events that it brought"},
-        "repeated": {**number, "description": "Of these, deliveries of what was known already"},
-        "refused": {**number, "description": "Turned away: a wrong signature, too much, too fast"},
-        "quarantined": {**number, "description": "Could not be verified or read, ever"},
-        "kept": {**number, "description": "Of these, how many wait for a person now"},
-        "agents": {"type": "array", "items": text, "description": "The agents that it wakes"},
-        "holder": {"type": ["object", "null"], "properties": holder, "description": "The process that reads it"},
-        "unread": {**nullable, "description": "Why nobody reads it, if nobody does"},
-    }
-    # A server of an older version, behind the same address, does not know these.
-    added: Json = {
-        "servers": {
-            "type": "array",
-            "description": "Of a webhook: the processes that answer its requests, or did when they died",
-            "items": object_of(server, *server),
-        },
-        "cut": {
-            "type": ["object", "null"],
-            "properties": CUT,
-            "description": "What was removed of its unverified inputs, so that they stay below their ceiling",
-        },
-    }
-    detail: Json = {
-        "cursor": {**nullable, "description": "Where its reader goes on, in words of its own"},
-        "token": {**number, "description": "Rises with every process that reads it"},
-        "items": {**number, "description": "Things that it has seen and that are there"},
-        "alarms": {"type": "array", "items": reference("Alarm")},
-    }
     became: Json = {"key": text, "events": number}
     kept: Json = {
         "key": text,
@@ -188,8 +109,6 @@ def source_schemas() -> Json:
     }
     settled: Json = {"key": text, "state": one_of(STATES), "events": {"type": "array", "items": {"type": "object"}}}
     return {
-        "Source": object_of(source | added, *source),
-        "SourceDetail": object_of(source | added | detail, *source, *detail),
         "Quarantined": object_of(kept, *kept),
         "QuarantinedDetail": object_of(kept | whole | known, *kept, *whole),
         "SettledInput": object_of(settled, *settled),
