@@ -68,6 +68,7 @@ APP_OPTIONS = (
     "chain_rate",
     "quarantine",
     "quarantine_for",
+    "programs_may_answer",
 )
 BACKLOG = 10_000
 LAG_WITHIN = "15m"
@@ -116,6 +117,7 @@ class App:
         chain_rate: str | None = "60/m",
         quarantine: int | str | None = QUARANTINE,
         quarantine_for: Duration | None = QUARANTINE_FOR,
+        programs_may_answer: bool = False,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -190,6 +192,7 @@ class App:
         self.backlog = backlog
         self.lag_within = read_lags(lag_within, where=f"App({name!r})")
         self.chains = read_limits(chain_depth, chain_rate, where=f"App({name!r})")
+        self.programs_may_answer = bool(programs_may_answer)
         declare_alarms(self)
         self.runtime: Runtime | None = None
         declare_telling(self)

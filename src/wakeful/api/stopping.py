@@ -42,7 +42,7 @@ def stopping_routes(reader: Reader, store: Store, agents: Agents, settings: ApiS
         run = await reader.run(identifier) if is_plain(identifier) else None
         if run is None:
             return found(None, "run")
-        await refuse_other_apps(settings, [run["app"]])
+        await refuse_other_apps(settings, [run["app"]], people=True)
         plan = plan_fork(run, step)
         edited_data(change.fields, run, agents)
         try:

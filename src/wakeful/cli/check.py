@@ -238,7 +238,7 @@ def notes(app: App) -> list[str]:
 
 
 def without_token(app: App) -> list[str]:
-    """Children of the app that could answer for people, if its server is started with what is set here."""
+    """Questions that no command answers, if the app is started with what is set here."""
     from wakeful.operations.guarding import REMEDY, unguarded
 
     words = None if token() is not None else unguarded(app)
