@@ -16,8 +16,8 @@ from wakeful.clock import SECOND, Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.command import agent_options, read_command
-from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.execution.telling import declare_telling
+from wakeful.functions.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.intake.flow import plan_flow
 from wakeful.model import OWN_AGENTS, Receipt
 from wakeful.output.channels.base import Channel, handling_of

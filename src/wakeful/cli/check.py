@@ -20,7 +20,7 @@ from wakeful.shell.terminal import Cell, plain, print_json, print_table, say, te
 
 if TYPE_CHECKING:
     from wakeful.app import App
-    from wakeful.execution.child_environment import ChildEnvironment
+    from wakeful.functions.child_environment import ChildEnvironment
 
 
 def declare(parser: Parser) -> None:
