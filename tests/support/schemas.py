@@ -12,4 +12,4 @@ def closed(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     made = {name: closed(value) for name, value in schema.items()}
-    return {**made, "additionalProperties": False} if isinstance(made.get("properties"), dict) else made
+    return {"additionalProperties": False, **made} if isinstance(made.get("properties"), dict) else made
