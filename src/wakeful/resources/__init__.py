@@ -32,9 +32,10 @@ NOUNS: dict[str, str] = {
     "effects": "effects",
     "events": "events",
     "locks": "locks",
+    "runs": "runs",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
-ALIAS_HOMES: dict[str, str] = {}
+ALIAS_HOMES: dict[str, str] = {"cancel": "runs", "release": "runs", "fork": "runs"}
 
 
 def resource_of(plural: str) -> Resource:
