@@ -30,9 +30,9 @@ from bench import engine_claim, engine_idle, engine_intake, engine_runs, load_ht
 from bench.meters import Calls, DatabaseMeter, Functions, PostgresMeter, Reading, SqliteMeter
 from wakeful.api.serving import create
 from wakeful.cli.http_server import HttpServer
-from wakeful.cli.life import Stopping, fast_loop
 from wakeful.cli.listening import BACKLOG
 from wakeful.runtime import Runtime
+from wakeful.shell.life import Stopping, fast_loop
 from wakeful.stores import sqlite
 
 T = TypeVar("T")

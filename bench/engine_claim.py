@@ -13,9 +13,12 @@ from typing import Any
 
 from wakeful.clock import SECOND, SystemClock
 from wakeful.model import Admission, Arrival, digest
-from wakeful.stores.base import AcceptEvents, Claimed, ClaimRuns, FinishRun, RegisterProcess
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns
+from wakeful.stores.verbs.processes import RegisterProcess
+from wakeful.stores.verbs.progress import FinishRun
 
 BATCH = 10
 FAR_AWAY = 4_000_000_000 * SECOND

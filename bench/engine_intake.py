@@ -18,10 +18,10 @@ from bench import floor_http, load_http
 from wakeful import App, Event, Run, on
 from wakeful.api.serving import create
 from wakeful.cli.http_server import HttpServer
-from wakeful.cli.life import Stopping, live
 from wakeful.cli.listening import BACKLOG
 from wakeful.intake.route import Router
 from wakeful.runtime import Runtime
+from wakeful.shell.life import Stopping, live
 
 EVENT_TYPE = "bench.*"
 

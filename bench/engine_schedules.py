@@ -17,8 +17,8 @@ from bench.engine_dispatch import percentiles
 from wakeful import App, Run
 from wakeful.cli.working import spare_the_collector
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.triggers.at import at
 from wakeful.triggers.cron import cron
 

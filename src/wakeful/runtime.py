@@ -16,9 +16,9 @@ from wakeful.errors import EncryptionKeyMissing, StoreUnavailable
 from wakeful.execution.lease import LEASE
 from wakeful.output.channels.base import Channel
 from wakeful.service import Part, Services
-from wakeful.stores.agents import DeclaredAgent
 from wakeful.stores.journal import Probe
-from wakeful.stores.watching import DeclaredExpectation
+from wakeful.stores.verbs.agents import DeclaredAgent
+from wakeful.stores.verbs.expectations import DeclaredExpectation
 from wakeful.telemetry.outage import CURRENT
 from wakeful.watch.entering import bring_back, enter_agents, enter_expectations
 from wakeful.watch.ping import Ping

@@ -1,7 +1,7 @@
 """What a trigger of your own is made of: `from wakeful.sources import Batch, Reader`. How they are used is in `triggers/source.py`."""
 
 from wakeful.cel import Match
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.source import Batch, Context, Reader, ReadTrigger, SourceTrouble, Unreadable
 

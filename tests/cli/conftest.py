@@ -125,8 +125,10 @@ def start(folder: Path) -> Iterator[Callable[..., CommandLine]]:
     """A command in a process of its own, gone after the test."""
     started: list[CommandLine] = []
 
-    def call(*words: str, env: dict[str, str] | None = None, through: Sequence[str] = ()) -> CommandLine:
-        command = CommandLine(*words, folder=folder, env=env, through=through)
+    def call(
+        *words: str, env: dict[str, str] | None = None, through: Sequence[str] = (), fresh: bool = False
+    ) -> CommandLine:
+        command = CommandLine(*words, folder=folder, env=env, through=through, fresh=fresh)
         started.append(command)
         return command
 

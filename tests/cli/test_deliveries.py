@@ -153,7 +153,7 @@ class TestMany:
         assert states(wakeful) == ["delivered"] * 2 + ["discarded"] * 4
 
     def test_over_ten_thousand_need_a_yes(self, wakeful, dead, monkeypatch):
-        monkeypatch.setattr("wakeful.cli.carrying.MANY", 3)
+        monkeypatch.setattr("wakeful.shell.carrying.MANY", 3)
         assert "4 dead deliveries are more than 3: add --yes" in wakeful("deliveries", "replay", "--all", code=2).err
         assert "4 of 4" in wakeful("deliveries", "replay", "--all", "--yes").out
 

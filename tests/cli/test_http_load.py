@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from support.strangers import HALF_A_BODY, HALF_A_HEAD, call, crowd, flood, read_all
-from wakeful.cli.opening import reading
+from wakeful.shell.opening import reading
 
 MEBIBYTE = 1024 * 1024
 TICKS = """

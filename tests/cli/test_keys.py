@@ -16,13 +16,13 @@ from wakeful.clock import SystemClock
 from wakeful.errors import EncryptionKeyMissing
 from wakeful.operations.pace import Pace
 from wakeful.operations.rotation import rotate
-from wakeful.stores.base import ChangeState
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.opening import open_database
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.state import ChangeState
 
 pytest.importorskip("cryptography")
 

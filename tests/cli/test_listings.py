@@ -5,8 +5,8 @@ import asyncio
 import httpx2
 import pytest
 
-from wakeful.cli.opening import reading
 from wakeful.loading import load_app
+from wakeful.shell.opening import reading
 
 
 @pytest.fixture

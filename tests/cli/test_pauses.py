@@ -7,12 +7,12 @@ from argparse import Namespace
 import apsw
 import pytest
 
-from wakeful.cli.arguments import Parser
 from wakeful.cli.http_server import HttpServer
-from wakeful.cli.life import Stopping
 from wakeful.cli.listening import bind
 from wakeful.cli.serve import _serve, declare_serve
 from wakeful.loading import load_app
+from wakeful.shell.arguments import Parser
+from wakeful.shell.life import Stopping
 
 APP = """
 from wakeful import App, Run, on

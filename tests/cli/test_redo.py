@@ -232,14 +232,14 @@ def test_ctrl_c_stops_it_and_the_same_command_goes_on(wakeful, start, dead):
 
 
 def test_ctrl_c_when_the_last_batch_is_done_stops_nothing(wakeful, dead, monkeypatch):
-    monkeypatch.setattr("wakeful.cli.carrying.ProgressLine.show", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr("wakeful.shell.carrying.ProgressLine.show", lambda *_: signal.raise_signal(signal.SIGINT))
     done = wakeful("replay", "--all", "--rate", "max")
     assert done.out == "3 of 3 dead letters are ready again\n"
     assert "stopped" not in done.err
 
 
 def test_over_ten_thousand_need_a_yes(wakeful, dead, monkeypatch):
-    monkeypatch.setattr("wakeful.cli.carrying.MANY", 2)
+    monkeypatch.setattr("wakeful.shell.carrying.MANY", 2)
     assert "3 dead letters are more than 2: add --yes" in wakeful("replay", "--all", code=2).err
     assert "3 of 3" in wakeful("replay", "--all", "--yes", "--rate", "max").out
 

@@ -149,7 +149,7 @@ def _pending(pid, number):
 def _processes():
     import asyncio
 
-    from wakeful.cli.opening import reading
+    from wakeful.shell.opening import reading
 
     async def ask():
         async with reading("sqlite:///wakeful.db") as reader:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import apsw
 
 from support.stores import query
-from wakeful.cli.opening import is_store
+from wakeful.shell.opening import is_store
 from wakeful.stores.migrations import migrations, newest
 
 ALL = ", ".join(migration.label for migration in migrations("sqlite"))

@@ -13,11 +13,12 @@ import pytest
 
 from support.command_line import WAKEFUL
 from wakeful.clock import SystemClock
-from wakeful.stores.base import ChangePause
-from wakeful.stores.guards import GuardApp, hashes_of
+from wakeful.stores.guards import hashes_of
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.guards import GuardApp
+from wakeful.stores.verbs.pauses import ChangePause
 
 TOKEN = "planted-token-" + secrets.token_hex(32)
 STORE = "sqlite:///guarded.db"

@@ -11,8 +11,8 @@ from support.stores import APP, OpenStore, accept, an_arrival, an_event, count, 
 from wakeful.clock import VirtualClock, to_datetime
 from wakeful.errors import IdempotencyConflict
 from wakeful.model import Decision, Receipt, run_id
-from wakeful.stores.base import AcceptEvents
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
 
 RUN = run_id(APP, "agent", "/test", "1")
 

@@ -11,20 +11,15 @@ import pytest
 from support.stores import APP, Member, OpenStore, accept, an_arrival, join, query, reader
 from wakeful.clock import VirtualClock, duration, to_text
 from wakeful.model import Arrival, Claim, Event
-from wakeful.stores.alarms import (
-    AlarmChanged,
-    AlarmVerb,
-    ChangeAlarm,
-    ResolveAlarms,
-    StoredAlarm,
-    TellAlarms,
-    failing_alarm,
-    paused_alarm,
-)
-from wakeful.stores.base import Alarm, ChangePause, RaiseAlarm, RedoRun, Streak
+from wakeful.stores.alarm import Alarm, failing_alarm, paused_alarm
 from wakeful.stores.journal import Died, Probe
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.alarms import AlarmChanged, AlarmVerb, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
+from wakeful.stores.verbs.failing import Streak
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.people import RaiseAlarm
+from wakeful.stores.verbs.redo import RedoRun
 
 TELLER = "wakeful.tell"
 DEAD = "dead/app/agent/3f2a91"

@@ -15,13 +15,14 @@ from support.stores import APP, OpenStore, a_step, accept, an_arrival, count, jo
 from wakeful import App, Operation, Run, action, on
 from wakeful.errors import PayloadMissing
 from wakeful.model import run_id
-from wakeful.stores.base import AcceptEvents, ChangeState
 from wakeful.stores.journal import Died
 from wakeful.stores.migrations import migrations
 from wakeful.stores.payloads import BLOB, LARGE, returned
 from wakeful.stores.queries import load_queries
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.state import ChangeState
 
 RUN = run_id(APP, "agent", "/test", "1")
 WIDE = "ü" * (LARGE + 1)

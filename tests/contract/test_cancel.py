@@ -15,20 +15,13 @@ from wakeful.clock import SECOND
 from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import WENT_WELL, Claim, Delivery, Effect, Outcome
 from wakeful.policy.decide import ALLOWED
-from wakeful.stores.base import (
-    Cancelled,
-    CancelRun,
-    ClaimRuns,
-    CloseRun,
-    CommitRun,
-    FinishCancelled,
-    LeaveRun,
-    OpenEffect,
-    RedoRun,
-    SaveEffect,
-    StateChange,
-)
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled
+from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.commit import CloseRun, CommitRun, StateChange
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+from wakeful.stores.verbs.progress import LeaveRun
+from wakeful.stores.verbs.redo import RedoRun
 
 Ending = Callable[[Member, Claim], Awaitable[object]]
 

@@ -14,8 +14,9 @@ from support.stores import APP, Member, OpenStore, accept, an_arrival, join, que
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.execution.circuits import Circuit, failed, ticked, worked
 from wakeful.model import Claim
-from wakeful.stores.base import ChangeCircuit, CircuitChange, CircuitChanged, LeaveRun, StoredCircuit
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
+from wakeful.stores.verbs.progress import LeaveRun
 
 SETTINGS = Circuit(failures=1, rest="30s", interval="10s")
 

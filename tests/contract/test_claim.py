@@ -11,9 +11,9 @@ import pytest
 from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, join, query, state_of
 from wakeful.clock import SECOND, SystemClock, VirtualClock
 from wakeful.model import Claim, run_id
-from wakeful.stores.base import Claimed, ClaimRuns, Transaction
 from wakeful.stores.store import DatabaseStore
-from wakeful.stores.verbs.claim import claim_runs
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, claim_runs
 
 
 def identity(number: int | str, agent: str = "agent") -> str:

@@ -10,19 +10,13 @@ from support.stores import AGENT, APP, Member, Onlooker, OpenStore, accept, an_a
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import ClaimLost, StateChanged
 from wakeful.model import Claim, Delivery, Effect, Outcome
-from wakeful.stores.base import (
-    ChangeState,
-    ClaimRuns,
-    CloseRun,
-    CommitRun,
-    Delivered,
-    RedoRun,
-    ReleaseRun,
-    StateChange,
-    WorkLane,
-)
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun, StateChange
+from wakeful.stores.verbs.outbox import Delivered, WorkLane
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.state import ChangeState
 
 WELL = Outcome("ok", "passed", "committed")
 
@@ -173,7 +167,7 @@ class TestLanes:
         assert {one["state"] for one in (await state_of(member.store, claim.id))["deliveries"]} == {"pending"}
 
     async def test_a_process_that_leaves_leaves_its_lanes(self, member: Member):
-        from wakeful.stores.base import RetireProcess
+        from wakeful.stores.verbs.processes import RetireProcess
 
         other = await join(member.store, "other")
         claim = await claimed(member)

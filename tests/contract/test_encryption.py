@@ -15,11 +15,12 @@ from wakeful.operations.held import settle
 from wakeful.operations.pace import Pace
 from wakeful.operations.rotation import rotate
 from wakeful.settings import sqlite_path
-from wakeful.stores.base import CancelRun, ChangePause
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing, new_key
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.pauses import ChangePause
 
 SECRET = "the-moon-is-made-of-cheese"
 OLD, NEW, OTHER = (urlsafe_b64encode(bytes([number]) * 32).decode() for number in (1, 2, 3))

@@ -15,11 +15,15 @@ from support.stores import Member, OpenStore, a_step, accept, an_arrival, join, 
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import WENT_WELL, Claim
-from wakeful.stores.base import AcceptEvents, Alarm, BuryProcess, ClaimRuns, FinishRun, ForgetRuns, LeaveRun, SaveSteps
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.journal import whole
 from wakeful.stores.postgres import session_name
 from wakeful.stores.request import Request
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 
 Write = Callable[[Member, Claim], Awaitable[object]]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from support.stores import AGENT, APP, Member, accept, an_arrival
 from wakeful.clock import SECOND, VirtualClock
-from wakeful.stores.base import Alarm, RaiseAlarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.glance import Glance
-from wakeful.stores.sources import EnterSources, HoldSource
+from wakeful.stores.verbs.people import RaiseAlarm
+from wakeful.stores.verbs.sources import EnterSources, HoldSource
 
 
 async def look(member: Member) -> Glance:

@@ -6,9 +6,10 @@ import pytest
 
 from support.stores import AGENT, APP, OpenStore, reader
 from wakeful.clock import SECOND
-from wakeful.stores.base import RegisterProcess
-from wakeful.stores.guards import GuardApp, hashes_of, known
+from wakeful.stores.guards import hashes_of, known
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.guards import GuardApp
+from wakeful.stores.verbs.processes import RegisterProcess
 
 FIRST, NEXT, OTHER = ("first-" + "a1" * 20, "second-" + "b2" * 20, "other-" + "c3" * 20)
 

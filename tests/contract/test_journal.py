@@ -12,10 +12,10 @@ import pytest
 from support.stores import Member, OpenStore, a_step, accept, an_arrival, count, join, reader, state_of
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.settings import sqlite_path
-from wakeful.stores.base import AcceptEvents
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Ready
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
 
 
 async def test_one_caller_alone_is_one_transaction(store: DatabaseStore):

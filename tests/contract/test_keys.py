@@ -12,9 +12,11 @@ from support.locks import held_open, waiting_for_a_lock
 from support.stores import APP, Member, OpenStore, accept, an_arrival, count, join, query, state_of
 from wakeful.clock import SECOND
 from wakeful.model import WENT_WELL, Arrival, Flow, Outcome, run_id
-from wakeful.stores.base import AcceptEvents, CancelRun, FinishCancelled, FinishRun
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled
+from wakeful.stores.verbs.progress import FinishRun
 
 ORDERED = Flow("k")
 DEBOUNCED = Flow("", None, debounce=(5 * SECOND, 60 * SECOND))

@@ -14,10 +14,14 @@ from support.stores import AGENT, APP, Member, Onlooker, OpenStore, accept, an_a
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.model import Claim
 from wakeful.rate import Rate
-from wakeful.stores.base import ChangePause, Claimed, FinishRun, Limit, RegisterProcess, Share
 from wakeful.stores.journal import left_over, unclaimed
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.claim import Claimed, Share
+from wakeful.stores.verbs.limits import Limit
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.processes import RegisterProcess
+from wakeful.stores.verbs.progress import FinishRun
 
 
 async def arrive(store: DatabaseStore, count: int, *, agents: tuple[str, ...] = (AGENT,), first: int = 0) -> None:

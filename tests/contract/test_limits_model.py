@@ -23,20 +23,16 @@ from support.stores import an_arrival
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.model import WENT_WELL, Claim
 from wakeful.rate import Rate
-from wakeful.stores.base import (
-    AcceptEvents,
-    BuryProcess,
-    ChangePause,
-    ClaimRuns,
-    FinishRun,
-    LeaveRun,
-    Limit,
-    RegisterProcess,
-)
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.limits import Limit
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun
 
 LIMITS = {"few": Limit(2), "slow": Limit(rate=Rate.read("3/10s")), "both": Limit(1, Rate.read("2/5s"))}
 AGENTS = (*LIMITS, "free")

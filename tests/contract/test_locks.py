@@ -11,7 +11,8 @@ from support.locks import waiting_for_a_lock
 from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, join, query, steps_of
 from wakeful.errors import ClaimLost, LockLost
 from wakeful.model import Claim
-from wakeful.stores.base import FreeLock, HeldLock, LockHolder, SaveSteps, TakeLock
+from wakeful.stores.verbs.locks import FreeLock, HeldLock, LockHolder, TakeLock
+from wakeful.stores.verbs.progress import SaveSteps
 
 
 async def claims(member: Member, count: int = 2) -> list[Claim]:

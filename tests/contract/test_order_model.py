@@ -32,24 +32,17 @@ from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import CancelAsked
 from wakeful.model import WENT_WELL, Claim, Effect, Flow, Outcome, Step
 from wakeful.policy.decide import ALLOWED
-from wakeful.stores.base import (
-    AcceptEvents,
-    BuryProcess,
-    CancelRun,
-    ClaimRuns,
-    FinishCancelled,
-    FinishRun,
-    ForkRun,
-    LeaveRun,
-    OpenEffect,
-    RedoRun,
-    RegisterProcess,
-    SaveEffect,
-    SaveSteps,
-)
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled
+from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
+from wakeful.stores.verbs.redo import RedoRun
 
 LEASE = 10**9 * SECOND
 FLOWS: dict[str, Flow] = {

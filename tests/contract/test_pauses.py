@@ -10,9 +10,11 @@ import pytest
 from support.locks import waiting_for_a_lock
 from support.stores import AGENT, APP, Member, OpenStore, accept, an_arrival, join, query, reader
 from wakeful.clock import SECOND, VirtualClock
-from wakeful.stores.base import ChangePause, ClaimRuns, Paused, RegisterProcess
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.pauses import ChangePause, Paused
+from wakeful.stores.verbs.processes import RegisterProcess
 
 
 async def pause(store: DatabaseStore, agent: str = AGENT) -> Paused:

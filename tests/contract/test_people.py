@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from support.stores import query
 from wakeful.clock import VirtualClock
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.people import RecordOperation
 
 
 async def test_what_a_person_did_is_written_down(store: DatabaseStore, store_url: str, clock: VirtualClock):

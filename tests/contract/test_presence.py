@@ -18,9 +18,10 @@ from wakeful.execution.lease import Membership, Presence
 from wakeful.execution.reaper import Reaper
 from wakeful.model import Claim, Effect
 from wakeful.policy.decide import ALLOWED
-from wakeful.stores.base import OpenEffect, SaveEffect, TakeOver
 from wakeful.stores.opening import open_database
 from wakeful.stores.postgres_presence import PostgresPresence
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+from wakeful.stores.verbs.processes import TakeOver
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import until
 

@@ -20,8 +20,8 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.lease import Membership
 from wakeful.execution.reaper import LOOK_AGAIN_AFTER, Reaper
 from wakeful.model import run_id
-from wakeful.stores.base import BuryProcess, RegisterProcess, RetireProcess
 from wakeful.stores.store import DatabaseStore, Renewer
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess
 
 RUN = run_id(APP, "agent", "/test", "1")
 
@@ -238,7 +238,8 @@ class TestFileLock:
         import asyncio, sys
         from pathlib import Path
         from wakeful.clock import SystemClock
-        from wakeful.stores.base import ClaimRuns, RegisterProcess
+        from wakeful.stores.verbs.claim import ClaimRuns
+        from wakeful.stores.verbs.processes import RegisterProcess
         from wakeful.stores.sqlite import SqliteBackend
         from wakeful.stores.store import DatabaseStore
 

@@ -12,15 +12,18 @@ import pytest
 from support.stores import APP, OpenStore, count, query, reader
 from wakeful.clock import SECOND, VirtualClock, duration
 from wakeful.intake.quarantine import keep
-from wakeful.stores.base import AcceptEvents
+from wakeful.stores.alarm import quarantine_alarm
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.migrations import migrations
-from wakeful.stores.quarantine_room import CutQuarantine, quarantine_alarm
 from wakeful.stores.queries import Dialect
 from wakeful.stores.request import Actor
-from wakeful.stores.sources import EnterSources, Kept, QuarantineKind, SettleQuarantine, TakeIn, TakenIn
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.quarantine_room import CutQuarantine
+from wakeful.stores.verbs.sources import EnterSources
+from wakeful.stores.verbs.take_in import Kept, QuarantineKind, TakeIn, TakenIn
 
 HOOK = "/hooks/shop"
 DAY = duration("1d")

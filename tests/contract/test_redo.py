@@ -8,9 +8,14 @@ from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, a
 from wakeful.clock import VirtualClock, from_datetime, to_datetime
 from wakeful.model import Decision, Effect, run_id
 from wakeful.policy.decide import ALLOWED
-from wakeful.stores.base import Alarm, FeedEvents, LeaveRun, OpenEffect, RedoRun, SaveEffect, SettleEffect, held_alarm
+from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+from wakeful.stores.verbs.feed import FeedEvents
+from wakeful.stores.verbs.progress import LeaveRun
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.settling import SettleEffect
 
 ERROR = '{"type": "Persistent", "message": "broken"}'
 

@@ -27,25 +27,23 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import SourceLost, StoreUnavailable
 from wakeful.intake.quarantine import keep, raw_of
 from wakeful.model import Arrival, SourceState, digest, event_key
-from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.alarm import Alarm, source_alarm
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.sources import (
+from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.sources import (
     EnterSources,
     ForgetOld,
     ForgetSource,
     HeldSource,
     HoldSource,
-    Item,
-    Kept,
     LetSourceGo,
     ReportSource,
-    SettleQuarantine,
     StoredSource,
-    TakeIn,
-    source_alarm,
 )
-from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.take_in import Item, Kept, TakeIn
 
 TAPE = "tape"
 

@@ -34,19 +34,12 @@ from support.stores import APP, Onlooker, a_step, an_arrival, emptied
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.model import CLAIMABLE_RUN_STATES, RUN_TRANSITIONS, Claim, RunState, run_id
-from wakeful.stores.base import (
-    AcceptEvents,
-    BuryProcess,
-    ClaimRuns,
-    FinishRun,
-    ForgetRuns,
-    LeaveRun,
-    RegisterProcess,
-    RetireProcess,
-    SaveSteps,
-)
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 
 LEASE = 15 * SECOND
 AGENTS = ("bill", "ship")

@@ -8,7 +8,8 @@ from contract.test_cancel import cancel, claimed, did
 from support.stores import Member, OpenStore, join, query, state_of
 from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import ON_FAILURE, Claim, Outcome
-from wakeful.stores.base import BuryProcess, FinishRun
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.progress import FinishRun
 
 ERROR = '{"type":"Persistent","message":"broken"}'
 

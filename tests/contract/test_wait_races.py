@@ -18,18 +18,12 @@ from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, a
 from wakeful.clock import SECOND
 from wakeful.errors import CancelAsked
 from wakeful.model import WENT_WELL, Claim, Outcome, Step
-from wakeful.stores.base import (
-    AcceptEvents,
-    Approval,
-    AskPerson,
-    CancelRun,
-    EndWait,
-    FinishCancelled,
-    FinishRun,
-    LeaveRun,
-    Wait,
-)
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.approvals import Approval, AskPerson
+from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun
+from wakeful.stores.verbs.waits import EndWait, Wait
 
 LATE = '{"type": "TimedOut", "kind": "wakeful.errors:TimedOut", "message": "too late", "failure": "persistent"}'
 

@@ -15,7 +15,7 @@ from support.apps import NewApp, working
 from support.fault_proxy import FaultProxy
 from wakeful import App, Run, SystemClock, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns
 from wakeful.testing.postgres_server import PostgresServer
 
 LISTENING = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"

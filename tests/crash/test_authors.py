@@ -15,26 +15,21 @@ import wakeful.stores
 from support.stores import AGENT, APP, Member, Onlooker, OpenStore, a_step, accept, an_arrival, join
 from wakeful.clock import SECOND
 from wakeful.model import Claim
-from wakeful.stores.alarms import ChangeAlarm
-from wakeful.stores.base import (
-    Alarm,
-    CancelRun,
-    ChangeCircuit,
-    ChangePause,
-    ChangeState,
-    CircuitChange,
-    FeedEvents,
-    ForkRun,
-    RaiseAlarm,
-    RedoRun,
-    StoredCircuit,
-)
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.grants import tables
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor, ByPerson
-from wakeful.stores.retiring import BringBackApp, RetireApp
-from wakeful.stores.sources import EnterSources, ForgetSource
-from wakeful.stores.verbs.circuits import CloseCircuit
+from wakeful.stores.verbs.alarms import ChangeAlarm
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChange, CloseCircuit, StoredCircuit
+from wakeful.stores.verbs.feed import FeedEvents
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.people import RaiseAlarm
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
+from wakeful.stores.verbs.sources import EnterSources, ForgetSource
+from wakeful.stores.verbs.state import ChangeState
 
 ADA = Actor("ada", "cli")
 WHY = "it was time"

@@ -15,7 +15,7 @@ from wakeful import App, Run, postgres_changes
 from wakeful.clock import SystemClock
 from wakeful.connect.postgres.reader import PostgresReader
 from wakeful.runtime import Runtime
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.testing.children import Child, Nursery
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import PATIENCE

@@ -13,9 +13,9 @@ from support.apps import FOREVER, NewApp
 from wakeful import App, Run
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
-from wakeful.stores.timing import ChangeSchedule, SettleOccurrences
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.schedules import ChangeSchedule, SettleOccurrences
 from wakeful.triggers.every import every
 
 MINUTE = 60_000_000

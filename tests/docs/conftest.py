@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from docs.shell import Forks
+from support import command_line
+from support.forks import Forks
 
 
 @pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    started = Forks()
-    yield started
-    started.close()
+def forks() -> Forks:
+    return command_line.forks()

@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import json
 import os
 import re
-import select
 import shlex
 import signal
 import socket
@@ -23,11 +21,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx2
 
-from docs import forks as program
+from support.forks import Forked, Forks
 from wakeful.testing.ports import free_port
 from wakeful.tokens import new_token
 
@@ -41,35 +38,11 @@ _ASSIGNMENT = re.compile(r"[A-Z_]+=")
 _LOG_LINE = re.compile(r'^\{"time":"|^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[')
 
 
-class Forks:
-    """The process that forks; see forks.py."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", program.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def ask(self, within: float = PATIENCE, **request: Any) -> dict[str, Any]:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(request) + "\n")
-        process.stdin.flush()
-        if not select.select([process.stdout], [], [], within)[0]:
-            raise TimeoutError(f"no answer within {within:g} s: {request}")
-        answer: dict[str, Any] = json.loads(process.stdout.readline())
-        return answer
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
 @dataclass(slots=True)
 class Background:
     """A command that goes on."""
 
-    pid: int
+    process: Forked
     command: str
     output: Path
 
@@ -120,9 +93,9 @@ class Shell:
     def close(self) -> None:
         """Ctrl-C for everything that goes on."""
         for one in self._background:
-            os.kill(one.pid, signal.SIGINT)
+            one.process.send_signal(signal.SIGINT)
         for one in self._background:
-            code = self._forks.ask(wait=one.pid)["code"]
+            code = one.process.wait(PATIENCE)
             assert code == 0, f"`{one.command}` ended with {code}:\n{one.output.read_text()}"
 
     def _pytest(self) -> str:
@@ -138,8 +111,8 @@ class Shell:
         killed = [one for one in self._background if pattern in one.command]
         assert killed, f"no command of this page that goes on is called {pattern}"
         for one in killed:
-            os.kill(one.pid, signal.SIGKILL)
-            self._forks.ask(wait=one.pid)
+            one.process.kill()
+            one.process.wait(PATIENCE)
             self._background.remove(one)
 
     def _wakeful(self, command: str, words: list[str], expected: list[str], *, fails: bool, until: float) -> None:
@@ -151,19 +124,20 @@ class Shell:
             words += ["--port", self._port]
         output = self._outputs / f"{len(list(self._outputs.iterdir()))}.txt"
         environment = self._environment | assignments(mine)
-        pid: int = self._forks.ask(
-            words=words[1:], folder=str(self.folder), environment=environment, output=str(output)
-        )["pid"]
+        with output.open("a") as file:
+            process = self._forks.start(
+                words, folder=self.folder, environment=environment, output=file.fileno(), errors=file.fileno()
+            )
         if in_background:
-            self._background.append(Background(pid, command, output))
+            self._background.append(Background(process, command, output))
             self._wait_for(command, expected, output)
             if words[1] in {"serve", "dev"}:
                 self._wait_until_it_answers(command, words, output)
             return
         try:
-            code = self._forks.ask(wait=pid)["code"]
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
+            code = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
             raise
         printed = output.read_text(encoding="utf-8")
         assert (code != 0) == fails, f"`{command}` ended with {code}:\n{printed}"

@@ -16,7 +16,8 @@ import pytest
 import structlog
 
 from docs.pages import Block, Page, all_pages
-from docs.shell import SHOWN_POSTGRES, Forks, Shell, matches, without_logs
+from docs.shell import SHOWN_POSTGRES, Shell, matches, without_logs
+from support.forks import Forks
 from wakeful.testing.postgres_server import PostgresServer
 
 PAGES = [page for page in all_pages() if any(block.language in {"python", "console"} for block in page.blocks)]

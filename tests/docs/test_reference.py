@@ -14,16 +14,17 @@ import pytest
 import wakeful
 from docs.pages import ROOT, Page, all_pages, page
 from wakeful import App, Run, errors, failures, on, settings, stored_errors
-from wakeful.api import body, openapi, parameters, problem
 from wakeful.api import events as api_events
+from wakeful.api import openapi
 from wakeful.cli import COMMANDS, http_limits
+from wakeful.cli.completing import everything
 from wakeful.clock import SECOND, duration, written
 from wakeful.execution import checkpoint, lease, retry
 from wakeful.execution.options import AgentOptions, Backoff, StepOptions
+from wakeful.http import body, parameters, problem
 from wakeful.intake import cloudevents, untrusted
 from wakeful.model import FINAL_RUN_STATES, RUN_STATES
 from wakeful.stores import sqlite
-from wakeful.surface.completion import everything
 from wakeful.triggers import schedule
 from wakeful.values import RESULT_LIMIT
 
@@ -303,6 +304,7 @@ def test_every_kind_of_problem_is_documented():
         kind
         for path in (
             *folder.glob("api/*.py"),
+            *folder.glob("http/*.py"),
             *folder.glob("resources/*.py"),
             *folder.glob("surface/*.py"),
             folder / "cli" / "http_refusals.py",

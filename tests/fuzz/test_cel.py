@@ -15,9 +15,9 @@ import pytest
 
 from support.fuzzing import Hung, bounded, fuzzed, replayed
 from wakeful import cel_budget
-from wakeful.api.body import BODY_LIMIT
 from wakeful.cel import compile_condition, compile_expression
 from wakeful.errors import ConfigError, InvalidEvent
+from wakeful.http.body import BODY_LIMIT
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.model import Event
 

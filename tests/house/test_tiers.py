@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from support.tiers import ON_BOTH_STORES, RULES, Case, first_tier
+from support import durations
+from support.tiers import ON_BOTH_STORES, RULES, Case, first_tier, read_slow
 
 ROOT = Path(__file__).parents[2]
+FLEET = ROOT.glob("tests/fleet/test_*.py")
 
 
 def cases(suite: str, count: int, **more: object) -> list[Case]:
@@ -62,6 +64,30 @@ def test_integration_tests_whose_sql_differs_run_on_both():
     assert first_tier(given, "any") == names(given)
 
 
+def test_slow_tests_are_sampled_wherever_they_are():
+    given = cases("unit", 100, slow=True)
+    assert 1 <= len(first_tier(given, "any")) < 30
+
+
+def test_slow_tests_are_known_by_what_was_measured():
+    measured = [
+        ("tests.cli.test_dev", "test_code[a]", 0.5),
+        ("tests.cli.test_dev", "test_code[b-c]", 2.5),
+        ("tests.integration.test_limits.TestShares", "test_two", 1.2),
+        ("tests.unit.test_cron", "test_quick", 0.1),
+    ]
+    functions = durations.read(measured)
+    _, *lines = durations.slow(functions).splitlines()
+    assert lines == [
+        "tests/cli/test_dev.py::test_code 1.5",
+        "tests/integration/test_limits.py::TestShares::test_two 1.2",
+    ]
+    page = durations.page(functions, "here")
+    assert "| `tests/cli` | 2 | 3.0 |" in page
+    assert "| `tests/unit/test_cron.py` | 1 | 0.1 |" in page
+    assert all(name.startswith("tests/") and "::test_" in name.replace("::Test", "") for name in read_slow())
+
+
 def test_files_that_are_named_exist():
     missing = [file for file in ON_BOTH_STORES if not (ROOT / "tests/integration" / file).exists()]
     assert missing == [], "renamed? Then name it anew in support/tiers.py"
@@ -79,13 +105,13 @@ def collected(*options: str) -> list[str]:
 
 
 def test_by_hand_every_test_runs_and_make_says_how_to_repeat_its_choice():
-    whole = collected("tests/fleet")
+    *whole, said = collected("tests/fleet", "--shuffle", "7")
+    assert said == "shuffled: --shuffle 7"
+    assert {name.partition("::")[0] for name in whole} == {f"tests/fleet/{path.name}" for path in FLEET}
+    assert whole != sorted(whole)
     *chosen, said = collected("tests/fleet", "--tier", "first", "--sample", "1f3a")
     assert said.endswith("make test SAMPLE=1f3a")
     assert set(chosen) < set(whole)
-    *shuffled, said = collected("tests/fleet", "--shuffle", "7")
-    assert (sorted(shuffled), said) == (sorted(whole), "shuffled: --shuffle 7")
-    assert shuffled != whole
 
 
 def test_make_test_is_the_first_tier_and_ci_runs_everything():

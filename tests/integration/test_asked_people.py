@@ -11,9 +11,10 @@ from support.apps import NewApp, go, pass_time, working
 from wakeful import App, Run, TimedOut, on
 from wakeful.channels import Channel, Message
 from wakeful.runtime import Runtime
-from wakeful.stores.alarms import ChangeAlarm
-from wakeful.stores.base import AnswerApproval, CancelRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.alarms import ChangeAlarm
+from wakeful.stores.verbs.approvals import AnswerApproval
+from wakeful.stores.verbs.cancel import CancelRun
 
 
 class Post(Channel):

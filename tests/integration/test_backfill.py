@@ -19,9 +19,9 @@ from wakeful.operations.backfill import Backfill, BackfillPlan, Outcome, fill, p
 from wakeful.operations.pace import Pace
 from wakeful.policy.decide import ALLOWED
 from wakeful.runtime import Runtime
-from wakeful.stores.backfill import FillInstants
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.backfill import FillInstants
 from wakeful.testing.waiting import until
 from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule

@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from support.apps import ended, pass_time, working
 from wakeful import App, ConfigError, Persistent, Run, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import CancelRun, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.redo import RedoRun
 
 
 class Item(BaseModel):

@@ -14,10 +14,10 @@ from wakeful import App, Run, bucket
 from wakeful.connect.s3 import listing
 from wakeful.operations.quarantine import release
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.sources import TakeIn
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.take_in import TakeIn
 
 Seen = list[tuple[str, str, int]]
 

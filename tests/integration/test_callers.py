@@ -13,8 +13,11 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import ChildFailed
 from wakeful.operations.forking import plan_fork
 from wakeful.runtime import Runtime
-from wakeful.stores.base import AnswerApproval, CancelRun, ChangePause, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.approvals import AnswerApproval
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.redo import RedoRun
 
 
 async def seen(runtime: Runtime, identifier: str) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from wakeful.errors import ConfigError
 from wakeful.model import Decision
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, EffectFacts
 from wakeful.runtime import Runtime
-from wakeful.stores.base import Cancelled, CancelRun, RedoRun, SettleEffect
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.settling import SettleEffect
 
 
 class Shop:

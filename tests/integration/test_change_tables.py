@@ -13,9 +13,10 @@ from support.shops import Shop, until
 from wakeful import App, Event, Run
 from wakeful.connect.rows.change import Change
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
-from wakeful.stores.sources import StoredSource, TakeIn
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.sources import StoredSource
+from wakeful.stores.verbs.take_in import TakeIn
 from wakeful.triggers.source import Batch
 
 

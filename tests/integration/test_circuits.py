@@ -15,8 +15,9 @@ from support.stores import query
 from wakeful import App, Circuit, Operation, Run, VirtualClock, action, on, step
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause, LeaveRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.progress import LeaveRun
 
 
 class Down(list[Reply]):

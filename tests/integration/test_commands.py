@@ -22,9 +22,11 @@ from wakeful.execution.command import KEPT, Lines, Tail
 from wakeful.model import Receipt
 from wakeful.redaction import KNOWN
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess, CancelRun, RedoRun
 from wakeful.stores.keyring import new_key
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.testing.waiting import until
 
 

@@ -14,7 +14,7 @@ from wakeful import Run, on
 from wakeful.clock import duration
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess
 
 
 async def die_with(runtime: Runtime, agent: str = "agent") -> list[str]:

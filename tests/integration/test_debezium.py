@@ -18,9 +18,9 @@ from support.envelopes import BESIDE, cloudevent, dms, mysql, postgres, with_sch
 from support.tokens import TOKEN
 from wakeful import App, Run, debezium
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
-from wakeful.stores.sources import TakeIn
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.take_in import TakeIn
 from wakeful.testing.waiting import until
 from wakeful.verify import bearer, standard_webhooks
 

@@ -17,8 +17,10 @@ from wakeful.execution.attempt import current_attempt
 from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, EffectFacts
 from wakeful.runtime import Runtime
-from wakeful.stores.base import LeaveRun, OpenEffect, SettleEffect
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.effects import OpenEffect
+from wakeful.stores.verbs.progress import LeaveRun
+from wakeful.stores.verbs.settling import SettleEffect
 
 
 class Answered(Exception):
@@ -932,7 +934,7 @@ class TestWhatAReviewFound:
         assert done == ["one"]
 
     async def test_what_a_person_abandoned_is_not_done_by_another_run_of_the_family(self, app: App):
-        from wakeful.stores.base import RedoRun
+        from wakeful.stores.verbs.redo import RedoRun
 
         service = Service(TimeoutError())
 
@@ -958,7 +960,7 @@ class TestWhatAReviewFound:
         assert "abandoned by ada: no" in again["error"]["message"]
 
     async def test_one_run_of_a_family_at_a_time(self, app: App):
-        from wakeful.stores.base import RedoRun
+        from wakeful.stores.verbs.redo import RedoRun
 
         service = Service("done", TimeoutError())
         numbers = iter([1, 2])
@@ -985,7 +987,7 @@ class TestWhatAReviewFound:
 
     async def test_what_was_refused_leaves_no_doubt_behind(self, app: App):
         """After a replay it is as if it had never been called: a 429 is waited for, also by what may be done once."""
-        from wakeful.stores.base import RedoRun
+        from wakeful.stores.verbs.redo import RedoRun
 
         service = Service(Answered(422), RateLimited(retry_after=1), "done")
         declare(app, service, safety="at_most_once")

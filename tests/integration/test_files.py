@@ -18,8 +18,8 @@ from support.stores import query
 from wakeful import App, ConfigError, Run, files
 from wakeful.intake.quarantine import raw_of
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
-from wakeful.stores.sources import StoredSource
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.sources import StoredSource
 from wakeful.triggers.files.reader import FilesReader
 from wakeful.triggers.files.watcher import Hints, Watcher
 from wakeful.triggers.source import SourceTrouble

@@ -11,8 +11,9 @@ from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.errors import InvalidData, NotFound
 from wakeful.operations.forking import plan_fork
 from wakeful.runtime import Runtime
-from wakeful.stores.base import CancelRun, Redone, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.redo import Redone, RedoRun
 
 
 class Press:

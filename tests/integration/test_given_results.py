@@ -12,8 +12,10 @@ from support.stores import query
 from wakeful import App, Operation, Persistent, Run, Transient, action, on
 from wakeful.operations.held import settle
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause, RedoRun, Settled
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.settling import Settled
 
 
 class Booking(BaseModel):

@@ -22,11 +22,11 @@ from wakeful import App, Operation, Run, action, on
 from wakeful.channels import file
 from wakeful.clock import SystemClock
 from wakeful.errors import StoreForbidden
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.grants import grants, needed
 from wakeful.stores.opening import open_database
 from wakeful.stores.queries import load_queries
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.testing.waiting import until
 from wakeful.triggers.every import every
 

@@ -15,7 +15,7 @@ from support.apps import NewApp, pass_time, working
 from wakeful import App, Check, ConfigError, Denied, Run, step
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.triggers.every import every
 from wakeful.why import why
 

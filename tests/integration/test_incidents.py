@@ -18,10 +18,12 @@ from wakeful.errors import NotFound
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES
 from wakeful.runtime import SILENT, Runtime
-from wakeful.stores.alarms import ChangeAlarm, TellAlarms
-from wakeful.stores.base import ChangePause, RedoDelivery, RedoRun
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.alarms import ChangeAlarm, TellAlarms
+from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.watch.telling import TELLER
 from wakeful.why import why
 

@@ -17,9 +17,9 @@ from docs.pages import page
 from support.apps import FOREVER, NewApp, working
 from wakeful import App, ConfigError, Run, trigger
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
-from wakeful.stores.sources import TakeIn
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.take_in import TakeIn
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 

@@ -14,8 +14,8 @@ import pytest
 from support.apps import FOREVER, NewApp, the_run, working
 from wakeful import App, Operation, Run, action, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import SettleEffect
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.settling import SettleEffect
 
 
 class Bank:

@@ -13,8 +13,8 @@ from wakeful import App, Run, on
 from wakeful.execution import worker
 from wakeful.intake.cloudevents import new_event
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.why import why
 
 PATIENCE = 60.0

@@ -15,8 +15,8 @@ from wakeful.clock import VirtualClock, duration
 from wakeful.runtime import Runtime
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
-from wakeful.stores.sources import EnterSources, ForgetSource, ReportSource
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.sources import EnterSources, ForgetSource, ReportSource
 from wakeful.watch.facts import Facts
 from wakeful.watch.watcher import Watcher
 

@@ -12,8 +12,9 @@ from support.stores import query
 from wakeful import App, Run, VirtualClock, action, on
 from wakeful.errors import LockLost, LockTimeout, Transient
 from wakeful.execution.actions import Operation
-from wakeful.stores.base import BuryProcess, CancelRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.processes import BuryProcess
 
 
 class Gate:

@@ -14,7 +14,8 @@ from wakeful.execution.hearing import Hearing
 from wakeful.output.channels.base import Channel, Message
 from wakeful.runtime import Runtime
 from wakeful.service import Service
-from wakeful.stores.base import Alarm, RaiseAlarm
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.verbs.people import RaiseAlarm
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from wakeful.model import Decision, Receipt
 from wakeful.operations.feeding import Feeding, feed_events, plan_feed
 from wakeful.policy.decide import ALLOWED, AdmissionFacts
 from wakeful.runtime import Runtime
-from wakeful.stores.base import AcceptEvents, BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.why import why
 
 # An event that comes back to agent crawl.

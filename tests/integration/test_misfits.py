@@ -12,8 +12,8 @@ from wakeful import App, Run, on
 from wakeful.clock import VirtualClock
 from wakeful.intake.matching import fits
 from wakeful.runtime import Runtime
-from wakeful.stores.base import LookAgain
 from wakeful.stores.keyring import new_key
+from wakeful.stores.verbs.waits import LookAgain
 
 asyncpg = pytest.importorskip("asyncpg")
 

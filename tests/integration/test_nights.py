@@ -11,9 +11,9 @@ import pytest
 from wakeful import App, Circuit, NotSent, Operation, Persistent, RateLimited, Run, Transient, action, cron, on, step
 from wakeful.clock import VirtualClock
 from wakeful.output.channels.base import Channel, Message
-from wakeful.stores.base import RedoRun
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.circuits import CloseCircuit
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.testing import World
 from wakeful.triggers.base import Trigger
 

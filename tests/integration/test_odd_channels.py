@@ -16,8 +16,9 @@ from wakeful import App, ConfigError, RateLimited, Run, on
 from wakeful.channels import Channel, Message, event
 from wakeful.execution.options import Backoff
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess, RedoDelivery
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.testing.waiting import until
 
 

@@ -12,9 +12,11 @@ from wakeful import App, ConfigError, NotSent, Operation, Persistent, Run, RunFa
 from wakeful.errors import EffectAbandoned
 from wakeful.execution.housekeeping import Housekeeper, Retention
 from wakeful.model import digest
-from wakeful.stores.base import CancelRun, RedoRun, SettleEffect
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.settling import SettleEffect
 from wakeful.why import why
 
 

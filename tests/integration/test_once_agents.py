@@ -14,9 +14,10 @@ from wakeful.execution.housekeeping import Housekeeper, Retention
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, feed_events, plan_feed
-from wakeful.stores.base import CancelRun, RedoRun
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.why import why
 
 

@@ -8,8 +8,9 @@ from support.apps import NewApp, go, pass_time, working
 from wakeful import App, Operation, Persistent, Run, action, every, on
 from wakeful.channels import Channel, Message
 from wakeful.runtime import Runtime
-from wakeful.stores.base import CancelRun, SettleEffect
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.settling import SettleEffect
 
 
 class Post(Channel):

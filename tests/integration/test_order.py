@@ -13,8 +13,9 @@ from support.stores import query
 from wakeful import App, ChildFailed, ConfigError, Event, Persistent, Run, Transient, on
 from wakeful.operations.forking import plan_fork
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause, Redone, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.why import why
 
 

@@ -18,8 +18,10 @@ from wakeful.channels import Channel, Message
 from wakeful.execution.options import Backoff
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES, EffectFacts
-from wakeful.stores.base import RedoDelivery, RedoRun, ReleaseRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.redo import RedoRun
 
 
 class Post(Channel):
@@ -334,7 +336,7 @@ class TestTrouble:
             async def tell(run: Run) -> None:
                 run.send("ops", run.event.id)
 
-        from wakeful.stores.base import BuryProcess
+        from wakeful.stores.verbs.processes import BuryProcess
 
         async with working(apps[0], grace=0) as first:
             await apps[0].emit("go", id="1")
@@ -410,7 +412,7 @@ class TestStaging:
         assert [what for _, what in service.done] == ["a", "b"]
 
     async def test_an_unknown_one_is_held_and_the_others_wait_for_it(self, app: App):
-        from wakeful.stores.base import SettleEffect
+        from wakeful.stores.verbs.settling import SettleEffect
 
         @app.agent(on("go"))
         async def order(run: Run) -> None:

@@ -13,8 +13,9 @@ from wakeful import App, Persistent, Run, Transient, on
 from wakeful.channels import Channel
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.watch.facts import Facts
 from wakeful.watch.watcher import Watcher
 

@@ -7,8 +7,8 @@ import asyncio
 from support.apps import NewApp, ended, pass_time, the_run, working
 from wakeful import App, Run, Transient, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.why import why
 
 PATIENCE = 60.0

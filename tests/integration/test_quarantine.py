@@ -24,7 +24,7 @@ from wakeful.model import Event
 from wakeful.operations.quarantine import discard, kept_keys, release, settle_all
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
-from wakeful.stores.sources import Item, TakeIn
+from wakeful.stores.verbs.take_in import Item, TakeIn
 from wakeful.triggers.reading import misfit
 from wakeful.verify import none, shopify
 

@@ -10,8 +10,9 @@ import pytest
 from support.apps import ended, go, the_run, working
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import Redone, RedoRun, ReleaseRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.redo import Redone, RedoRun
 
 
 async def redo(runtime: Runtime, run: dict[str, Any], **more: Any) -> Redone | None:

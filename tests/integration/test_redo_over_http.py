@@ -15,8 +15,8 @@ from support.tokens import TOKEN
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.model import run_id
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.pauses import ChangePause
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 

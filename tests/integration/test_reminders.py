@@ -502,7 +502,7 @@ async def test_a_run_makes_one_and_finds_it_again_on_resume(app: App, post: Post
 
 
 async def test_a_run_that_is_done_again_makes_no_second_one(app: App, post: Post):
-    from wakeful.stores.base import RedoRun
+    from wakeful.stores.verbs.redo import RedoRun
 
     made = reminding(app)
     async with working(app) as runtime:

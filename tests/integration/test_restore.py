@@ -13,11 +13,11 @@ from support.stores import OpenStore, accept, an_arrival, an_event, query
 from wakeful import App, Operation, Run, action, on
 from wakeful.clock import VirtualClock
 from wakeful.errors import TimedOut
-from wakeful.stores.base import RedoRun
 from wakeful.stores.opening import open_database
-from wakeful.stores.reminders import BEFORE_ALL
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.reminders import BEFORE_ALL
 from wakeful.watch.facts import LAST_ARRIVALS, Facts
 from wakeful.watch.watcher import Watcher
 

@@ -13,8 +13,9 @@ from support.apps import NewApp, working
 from wakeful import App, Persistent, Run, RunFailed, TimedOut, on
 from wakeful.errors import ConfigError, NotFound, StoreUnavailable
 from wakeful.execution import results
-from wakeful.stores.base import CancelRun, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.redo import RedoRun
 
 
 @pytest.fixture(autouse=True)

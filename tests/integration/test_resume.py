@@ -13,7 +13,7 @@ from wakeful import App, Run, Transient, on
 from wakeful.clock import VirtualClock
 from wakeful.execution.attempt import current_attempt
 from wakeful.model import Receipt
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess
 
 
 async def nothing(number: int = 0) -> int:

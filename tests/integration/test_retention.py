@@ -17,12 +17,13 @@ from wakeful.clock import VirtualClock, duration
 from wakeful.errors import ConfigError, PayloadMissing
 from wakeful.execution.housekeeping import Housekeeper, Retention
 from wakeful.runtime import Runtime
-from wakeful.stores.base import FeedEvents, RedoRun
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.feed import FeedEvents
+from wakeful.stores.verbs.redo import RedoRun
 
 TABLES = ("step", "attempt", "effect", "delivery", "remedy", "decision", "batch", "wait", "approval")
 

@@ -15,11 +15,11 @@ from wakeful.errors import NotFound
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.retiring import StillServed, plan_retirement, retire
 from wakeful.runtime import Runtime
-from wakeful.stores.base import CancelRun
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.testing import World
 from wakeful.watch.facts import Facts
 from wakeful.watch.watcher import Watcher

@@ -16,13 +16,14 @@ from wakeful import App, Run, on
 from wakeful.errors import ConfigError, EncryptionKeyMissing, PayloadTampered
 from wakeful.operations.pace import Pace
 from wakeful.operations.rotation import Rotated, rotate
-from wakeful.stores.base import RecordOperation, RegisterProcess
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.places import PLACES
 from wakeful.stores.sealing import BINDS_SINCE, STRICT, Sealing
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.verbs.processes import RegisterProcess
 
 pytest.importorskip("cryptography")
 

@@ -9,8 +9,8 @@ import pytest
 from support.stores import Onlooker, count
 from wakeful import App, Operation, Run, action, on
 from wakeful.model import trace_id
-from wakeful.stores.base import RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.testing import World
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -14,8 +14,10 @@ from support.stores import query
 from wakeful import App, ConfigError, Operation, Persistent, Run, action, on
 from wakeful.operations.held import settle
 from wakeful.runtime import Runtime
-from wakeful.stores.base import Cancelled, CancelRun, ForkRun, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.redo import RedoRun
 
 
 class Shop:

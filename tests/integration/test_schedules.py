@@ -15,10 +15,10 @@ from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
 from wakeful.operations.scheduling import edited
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangePause
 from wakeful.stores.keyring import new_key
 from wakeful.stores.request import Actor
-from wakeful.stores.timing import ChangeSchedule
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.schedules import ChangeSchedule
 from wakeful.triggers.at import at
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.cron import cron

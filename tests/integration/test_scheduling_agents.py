@@ -17,7 +17,7 @@ from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES, ScheduleFacts
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
-from wakeful.stores.scheduling import ScheduleByRun
+from wakeful.stores.verbs.scheduling import ScheduleByRun
 from wakeful.triggers.at import at
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every

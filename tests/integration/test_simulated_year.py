@@ -24,10 +24,10 @@ from wakeful import App, Run, VirtualClock, every
 from wakeful.clock import SECOND, to_text
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.processes import BuryProcess
 
 FIRST, LAST = moment(YEAR[0]), moment(YEAR[1])
 HOUR = 3600 * SECOND

@@ -15,10 +15,11 @@ from wakeful.cel import Match
 from wakeful.errors import SourceLost
 from wakeful.model import Event
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.sources import ForgetSource, HoldSource, Item, TakeIn
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.sources import ForgetSource, HoldSource
+from wakeful.stores.verbs.take_in import Item, TakeIn
 from wakeful.testing.waiting import until
 from wakeful.triggers.reading import SOON
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable

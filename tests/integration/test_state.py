@@ -12,8 +12,10 @@ from pydantic import BaseModel
 from support.apps import NewApp, ended, go, pass_time, the_run, working
 from wakeful import App, ConfigError, Persistent, Run, Transient, on
 from wakeful.runtime import Runtime
-from wakeful.stores.base import ChangeState, RedoRun, ReleaseRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.state import ChangeState
 
 
 class Seen(BaseModel):

@@ -16,7 +16,7 @@ from wakeful.clock import SECOND, SystemClock
 from wakeful.execution.watchdog import LONGEST_REST, Stalled, next_look, stalled
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess
 
 PATIENCE = 60.0
 

@@ -14,9 +14,14 @@ from support.stores import query
 from wakeful import App, Operation, Run, Transient, action, every, on
 from wakeful.errors import PayloadTampered
 from wakeful.output.channels.base import Channel, Message
-from wakeful.stores.base import AnswerApproval, CancelRun, ForkRun, RedoRun, ReleaseRun, SettleEffect
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.approvals import AnswerApproval
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.settling import SettleEffect
 
 pytest.importorskip("cryptography")
 

@@ -15,7 +15,7 @@ from support.stores import OpenStore, a_step, accept, an_arrival, join, query
 from wakeful import App, Run, Transient, on, step
 from wakeful.clock import VirtualClock
 from wakeful.errors import ClaimLost
-from wakeful.stores.base import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess
 
 Write = Callable[..., Any]
 

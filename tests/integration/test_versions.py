@@ -13,8 +13,9 @@ from wakeful.clock import VirtualClock
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.versions import version_of
 from wakeful.runtime import Runtime
-from wakeful.stores.base import CancelRun, RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.redo import RedoRun
 
 
 class Program:

@@ -16,8 +16,8 @@ from wakeful.errors import ConfigError
 from wakeful.execution.versions import RESTARTS
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
-from wakeful.stores.base import RedoRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.redo import RedoRun
 
 
 class Program:

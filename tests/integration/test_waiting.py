@@ -13,8 +13,8 @@ from support.apps import NewApp, ended, go, pass_time, the_run, working
 from wakeful import App, Run, on
 from wakeful.clock import VirtualClock, to_datetime
 from wakeful.errors import ChildFailed, Persistent, TimedOut
-from wakeful.stores.base import AnswerApproval
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.approvals import AnswerApproval
 
 
 def only(run: dict[str, Any], name: str) -> dict[str, Any]:

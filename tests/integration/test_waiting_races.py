@@ -11,7 +11,7 @@ from support.apps import NewApp, go, working
 from wakeful import App, Run, on
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
-from wakeful.stores.base import LookAgain
+from wakeful.stores.verbs.waits import LookAgain
 
 asyncpg = pytest.importorskip("asyncpg")
 

@@ -20,9 +20,11 @@ from wakeful.model import Decision
 from wakeful.operations.checking_in import check_in
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts
 from wakeful.runtime import Runtime
-from wakeful.stores.base import Alarm, ChangePause, RaiseAlarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.pauses import ChangePause
+from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
 from wakeful.watch.facts import Facts

@@ -24,7 +24,7 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import InvalidEvent, NotFound, StoreUnavailable
 from wakeful.intake.quarantine import raw_of
 from wakeful.runtime import Runtime
-from wakeful.stores.sources import StoredSource
+from wakeful.stores.verbs.sources import StoredSource
 from wakeful.triggers.webhooks import KEPT_OF_STRANGERS, LARGEST_OF_STRANGERS
 from wakeful.verify import Answer, Delivered, Refused, WebhookRequest, github, none
 

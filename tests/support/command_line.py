@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import re
@@ -11,15 +12,26 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
 
+from support.forks import Forked, Forks
+
 WAKEFUL = Path(sys.executable).with_name("wakeful")
 PATIENCE = 60.0
 
 T = TypeVar("T")
+
+
+@cache
+def forks() -> Forks:
+    """One for all tests of this process."""
+    one = Forks()
+    atexit.register(one.close)
+    return one
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -34,29 +46,38 @@ class CommandLine:
     """One `wakeful …` that runs. Its output is read by threads, line by line, as it comes."""
 
     def __init__(
-        self, *words: str, folder: Path, env: Mapping[str, str] | None = None, through: Sequence[str] = ()
+        self,
+        *words: str,
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        through: Sequence[str] = (),
+        fresh: bool = False,
     ) -> None:
-        """`through`: a program that starts it, and gets its words as arguments."""
-        self.process = subprocess.Popen(
-            [*through, str(WAKEFUL), *words],
-            cwd=folder,
-            env=environment(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        """`through`: a program that starts it, and gets its words as arguments. `fresh`: a new Python, for tests that look at
+        how the system sees the process. Otherwise it is forked from one that has everything loaded, which takes milliseconds.
+        """
+        command, (outputs, errors) = [*through, str(WAKEFUL), *words], [os.pipe() for _ in range(2)]
+        self.process: Forked | subprocess.Popen[bytes]
+        if fresh or through or any(name.startswith("PYTHON") for name in env or ()):
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=environment(env), stdin=subprocess.DEVNULL, stdout=outputs[1], stderr=errors[1]
+            )
+        else:
+            self.process = forks().start(
+                command, folder=folder, environment=environment(env), output=outputs[1], errors=errors[1]
+            )
+        for end in (outputs[1], errors[1]):
+            os.close(end)
         self.seen: list[str] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._readers = [
-            threading.Thread(target=self._read, args=(stream,), daemon=True)
-            for stream in (self.process.stdout, self.process.stderr)
+            threading.Thread(target=self._read, args=(end,), daemon=True) for end in (outputs[0], errors[0])
         ]
         for reader in self._readers:
             reader.start()
 
-    def _read(self, stream: Any) -> None:
-        with stream:
+    def _read(self, end: int) -> None:
+        with open(end, encoding="utf-8") as stream:
             for line in stream:
                 self._lines.put(line.rstrip("\n"))
         self._lines.put(None)

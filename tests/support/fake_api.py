@@ -11,37 +11,31 @@ from pydantic_core import to_json
 from starlette.testclient import TestClient
 
 from wakeful.api.app import create_api
-from wakeful.api.security import ApiSettings
 from wakeful.app import App
+from wakeful.http.security import ApiSettings
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
-from wakeful.stores.base import (
-    AnswerApproval,
-    Answered,
-    BuryProcess,
-    Cancelled,
-    CancelRun,
-    ChangePause,
-    ChangeState,
-    FeedEvents,
-    ForkRun,
-    HeldEffect,
-    Paused,
-    RecordOperation,
-    RedoDelivery,
-    Redone,
-    RedoRun,
-    ReleaseRun,
-    Settled,
-    SettleEffect,
-    StoredEvent,
-)
+from wakeful.stores.readers.effects import HeldEffect
+from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
 from wakeful.stores.request import ByPerson
-from wakeful.stores.retiring import BringBackApp, RetireApp
-from wakeful.stores.sources import SettleQuarantine, StoredSource, TakenIn
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.stores.verbs.feed import FeedEvents
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.pauses import ChangePause, Paused
+from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.redo import Redone, RedoRun
+from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
+from wakeful.stores.verbs.settling import Settled, SettleEffect
+from wakeful.stores.verbs.sources import StoredSource
+from wakeful.stores.verbs.state import ChangeState
+from wakeful.stores.verbs.take_in import TakenIn
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
 from wakeful.triggers.schedule import Schedule, as_stored
@@ -155,22 +149,6 @@ STATE = {
     "note": None,
     "run": None,
 }
-APPROVAL = {
-    "id": "app",
-    "app": "shop",
-    "agent": "review",
-    "run": "abc",
-    "question": "Refund it?",
-    "to": "ops",
-    "schema": {"type": "boolean"},
-    "state": "open",
-    "answer": None,
-    "answered_by": None,
-    "note": None,
-    "asked_at": "1970-01-01T00:00:01Z",
-    "due_at": "1970-01-01T01:00:01Z",
-    "answered_at": None,
-}
 EXPECTATION = {
     "app": "shop",
     "name": "nightly backup",
@@ -183,26 +161,6 @@ EXPECTATION = {
     "reason": "no check-in by 1970-01-01T03:00:00Z, and there never was one",
     "met_at": None,
     "due_at": None,
-}
-SOURCE = {
-    "app": "shop",
-    "name": "inbox/*.md",
-    "kind": "files",
-    "state": "reading",
-    "reason": None,
-    "since": "1970-01-01T00:00:01Z",
-    "lag": 0.5,
-    "behind": 0,
-    "event_at": "1970-01-01T00:00:01Z",
-    "read_at": "1970-01-01T00:00:01Z",
-    "taken": 3,
-    "repeated": 1,
-    "refused": 0,
-    "quarantined": 1,
-    "kept": 1,
-    "agents": ["review"],
-    "holder": {"process": "p", "host": "h", "pid": 1, "alive": True},
-    "unread": None,
 }
 INPUT = {
     "key": "key",
@@ -380,14 +338,6 @@ class FakeReader:
         self._ask(identifier=identifier)
         return EFFECT if identifier == "eff" else None
 
-    async def approvals(self, *, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(state=state, limit=limit, after=after)
-        return {"approvals": [APPROVAL], "next": CURSOR}
-
-    async def approval(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return APPROVAL if identifier == "app" else None
-
     async def dead(self, *, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         return self.letters if agent in (None, "review") else []
@@ -416,14 +366,6 @@ class FakeReader:
 
     async def checkins_expected(self) -> list[tuple[str, str]]:
         return [("shop", "nightly backup"), ("desk", "other")]
-
-    async def sources(self, *, app=None) -> list[dict[str, Any]]:
-        self._ask(app=app)
-        return [SOURCE] if app in {None, "shop"} else []
-
-    async def source(self, name: str, app: str | None = None) -> dict[str, Any] | None:
-        self._ask(name=name, app=app)
-        return {**SOURCE, "cursor": "7", "token": 3, "items": 0, "alarms": []} if name == "inbox/*.md" else None
 
     async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
         self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
@@ -530,7 +472,6 @@ DOES = {
     CancelRun: "cancel",
     ForkRun: "fork",
     ChangeState: "change_state",
-    AnswerApproval: "answer",
 }
 
 
@@ -548,7 +489,6 @@ class FakeStore(FakeRetiring):
         self.redelivered: list[RedoDelivery] = []
         self.released: list[ReleaseRun] = []
         self.changed: list[ChangeState] = []
-        self.answered: list[AnswerApproval] = []
         self.paused: list[ChangePause] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
@@ -608,12 +548,6 @@ class FakeStore(FakeRetiring):
     async def change_state(self, request: ChangeState) -> int:
         self.changed.append(request)
         return 4
-
-    async def answer(self, request: AnswerApproval) -> Answered | None:
-        """The first stands."""
-        self.answered.append(request)
-        by = self.answered[0].by.name
-        return Answered(request.id, "abc", first=len(self.answered) == 1, state="answered", answered_by=by)
 
     async def do(self, request: Any, /) -> Any:
         """Carry it out, and write down who asked for it, as the journal does."""

@@ -41,21 +41,14 @@ from wakeful.model import (
     run_id,
 )
 from wakeful.settings import sqlite_path
-from wakeful.stores.base import (
-    AcceptEvents,
-    BuryProcess,
-    Claimed,
-    ClaimRuns,
-    FinishRun,
-    ForgetRuns,
-    LeaveRun,
-    RegisterProcess,
-    SaveSteps,
-)
 from wakeful.stores.journal import Probe
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 from wakeful.testing.postgres_server import PostgresServer
 
 APP = "app"

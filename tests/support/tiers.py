@@ -6,7 +6,7 @@
     pytest --shuffle SEED                the same tests in another order: finds tests that leave something behind
 
 RULES decides, the first rule that fits a test. A file that no rule names is in both tiers, so a new file needs no entry here.
-docs/test-durations.md has the durations that the rules were made from.
+durations.py writes slow.txt, and docs/test-durations.md, from a run of all tests.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Case:
     suite: str  # the folder below tests/
     file: str
     store: str | None = None  # which one, if the test runs on each
-    slow: bool = False
+    slow: bool = False  # marked so, or in slow.txt
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,9 @@ class Rule:
 
 RULES = (
     Rule("what both stores promise", lambda case: case.suite == "contract", 1),
-    Rule("kills processes", lambda case: case.suite in {"crash", "fleet"}, 8),
-    Rule("is slow", lambda case: case.slow, 8),
+    Rule("kills processes", lambda case: case.suite == "crash", 12),
+    Rule("kills workers on several machines", lambda case: case.suite == "fleet", 12),
+    Rule("is slow", lambda case: case.slow, 12),
     Rule(
         "tries on PostgreSQL what SQLite shows as well",
         lambda case: case.suite == "integration" and case.store == "postgres" and case.file not in ON_BOTH_STORES,
@@ -92,6 +93,12 @@ def first_tier(cases: Iterable[Case], sample: str) -> set[str]:
     }
 
 
+def read_slow() -> frozenset[str]:
+    """Tests of slow.txt, without their parameters."""
+    lines = (TESTS / "support/slow.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line.rpartition(" ")[0] for line in lines if not line.startswith("#"))
+
+
 def this_commit() -> str:
     """Its hash; "none" where there is no repository."""
     git = shutil.which("git")
@@ -103,11 +110,12 @@ def this_commit() -> str:
     return asked.stdout.strip() or "none"
 
 
-def case_of(item: pytest.Item) -> Case:
+def case_of(item: pytest.Item, slow: frozenset[str]) -> Case:
     path = item.path.relative_to(TESTS) if item.path.is_relative_to(TESTS) else Path("elsewhere", item.path.name)
     callspec = getattr(item, "callspec", None)
     store = None if callspec is None else callspec.params.get("dialect")
-    return Case(item.nodeid, path.parts[0], path.name, store, item.get_closest_marker("slow") is not None)
+    is_slow = item.nodeid.partition("[")[0] in slow or item.get_closest_marker("slow") is not None
+    return Case(item.nodeid, path.parts[0], path.name, store, is_slow)
 
 
 # what pytest calls
@@ -152,7 +160,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.hookimpl(tryfirst=True)  # before -k: the sample is the same with it and without it
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.option.tier == "first":
-        chosen = first_tier(map(case_of, items), config.option.sample)
+        slow = read_slow()
+        chosen = first_tier((case_of(item, slow) for item in items), config.option.sample)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
         items[:] = [item for item in items if item.nodeid in chosen]
     if config.option.shuffle:

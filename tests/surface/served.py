@@ -8,8 +8,8 @@ import httpx2
 from starlette.applications import Starlette
 
 from support.tokens import TOKEN
-from wakeful.api.problem import HANDLED, answer_with_problem
-from wakeful.api.security import ApiSettings
+from wakeful.http.problem import HANDLED, answer_with_problem
+from wakeful.http.security import ApiSettings
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.reading import Reader

@@ -9,8 +9,9 @@ import pytest
 from support.stores import query
 from surface.served import http_over
 from wakeful.clock import VirtualClock, duration, to_text
-from wakeful.stores.base import Alarm, RaiseAlarm
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.people import RaiseAlarm
 
 KEY = "dead/desk/review/3f2a91"
 PATH = f"/v1/alarms/{KEY}"

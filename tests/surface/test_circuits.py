@@ -7,8 +7,8 @@ from dataclasses import replace
 from support.stores import query
 from surface.served import http_over
 from wakeful.clock import SECOND
-from wakeful.stores.base import ChangeCircuit, CircuitChange, StoredCircuit
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChange, StoredCircuit
 
 
 async def fail(store: DatabaseStore, app: str, name: str) -> None:

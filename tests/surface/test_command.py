@@ -91,7 +91,7 @@ def test_many_at_once(shell):
 
 
 def test_many_are_confirmed(shell, monkeypatch):
-    monkeypatch.setattr("wakeful.cli.carrying.MANY", 2)
+    monkeypatch.setattr("wakeful.shell.carrying.MANY", 2)
     assert "3 pets are more than 2: add --yes" in shell("pets", "wash", "--all", code=2).err
     assert shell("pets", "wash", "--all", "--yes").out == "washed 3 pets\n"
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from wakeful.cli import COMMANDS, main
-from wakeful.surface.completion import SHELLS, everything, script_for
+from wakeful.cli.completing import SHELLS, everything, script_for
 
 BASH = shutil.which("bash")
 

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from support.tokens import TOKEN
 from surface import toy
-from wakeful.api.problem import HANDLED, answer_with_problem
-from wakeful.api.security import ApiSettings
+from wakeful.http.problem import HANDLED, answer_with_problem
+from wakeful.http.security import ApiSettings
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.surface.http import resource_routes
 from wakeful.surface.openapi import resource_paths, resource_schemas

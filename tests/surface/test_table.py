@@ -15,15 +15,15 @@ import asyncpg
 import pytest
 
 from wakeful.api.openapi import document
-from wakeful.api.security import ApiSettings
 from wakeful.cli import COMMANDS, TABLE
+from wakeful.cli.completing import everything
+from wakeful.http.security import ApiSettings
 from wakeful.resources import ALIAS_HOMES, NOUNS, alias_of, all_resources, resource_of
 from wakeful.resources.declare import Resource
 from wakeful.resources.desk import Desk, Reads, columns_of
 from wakeful.settings import sqlite_path
 from wakeful.stores.queries import load_queries
 from wakeful.surface.command import parser_of
-from wakeful.surface.completion import everything
 from wakeful.surface.http import resource_routes
 from wakeful.surface.offers import Offer, offers_of, path_of
 from wakeful.surface.reference import page

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from wakeful import App, Operation, Persistent, Run, action, on
-from wakeful.stores.base import CancelRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.testing import World, crash_everywhere
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from support.fake_api import APP, Api, assert_problem
 from support.tokens import TOKEN
-from wakeful.api.security import ApiSettings
+from wakeful.http.security import ApiSettings
 
 AS_ADA = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "ada"}
 

@@ -12,8 +12,8 @@ import pytest
 import uvicorn
 
 from support.fake_api import CURSOR, EVENT, Api, assert_problem
-from wakeful.api.security import ApiSettings
 from wakeful.errors import IdempotencyConflict, InvalidEvent, SchemaMismatch, StoreUnavailable
+from wakeful.http.security import ApiSettings
 
 EVENT_IN = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "order.created", "data": {"total": 1}}
 STRUCTURED = {"content-type": "application/cloudevents+json"}

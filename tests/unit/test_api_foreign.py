@@ -8,7 +8,7 @@ import pytest
 
 from support.fake_api import Api
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.security import ApiSettings
+from wakeful.http.security import ApiSettings
 
 API = Api(ApiSettings(token=TOKEN))
 PATHS = API.client.get("/v1/openapi.json", headers=WITH_TOKEN).json()["paths"]

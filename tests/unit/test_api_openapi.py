@@ -18,7 +18,7 @@ from starlette.routing import Route
 from support.fake_api import Api, FakeStore
 from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.openapi import document
-from wakeful.api.security import ApiSettings
+from wakeful.http.security import ApiSettings
 
 API = Api(ApiSettings(token=TOKEN))
 schema = schemathesis.openapi.from_dict(document())

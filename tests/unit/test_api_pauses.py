@@ -8,7 +8,7 @@ import pytest
 
 from support.fake_api import PAUSE, Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.security import ApiSettings
+from wakeful.http.security import ApiSettings
 
 
 @pytest.fixture

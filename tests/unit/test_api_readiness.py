@@ -13,8 +13,8 @@ from support.fake_api import Api
 from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.api.health import health_routes
 from wakeful.api.readiness import FRESH_FOR, Readiness
-from wakeful.api.security import ApiSettings, Guard
 from wakeful.errors import SchemaMismatch, StoreUnavailable
+from wakeful.http.security import ApiSettings, Guard
 
 
 class Reader:

@@ -8,8 +8,8 @@ import pytest
 
 from support.fake_api import Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError
+from wakeful.http.security import ApiSettings
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from support.fake_api import Api
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.security import KNOWN_HOSTS_LIMIT, KNOWN_NAMES_LIMIT, ApiSettings, Guard, refuse_open_binding
 from wakeful.errors import ConfigError
+from wakeful.http.security import KNOWN_HOSTS_LIMIT, KNOWN_NAMES_LIMIT, ApiSettings, Guard, refuse_open_binding
 
 
 def status(api, host, path="/healthz", **headers):

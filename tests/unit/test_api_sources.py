@@ -1,12 +1,12 @@
-"""Sources and quarantine over HTTP: what is asked of the reader, and what is refused."""
+"""Quarantine over HTTP, and the sources of a process in /readyz: what is asked of the reader, and what is refused."""
 
 from __future__ import annotations
 
 import pytest
 
-from support.fake_api import CURSOR, INPUT, SOURCE, Api, assert_problem
+from support.fake_api import CURSOR, INPUT, Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.security import ApiSettings
+from wakeful.http.security import ApiSettings
 from wakeful.triggers.releasing import Releasing
 
 
@@ -21,16 +21,6 @@ def get(api, path, **query):
 
 def post(api, path, body=None):
     return api.client.post(path, json=body or {}, headers=WITH_TOKEN)
-
-
-def test_sources(api):
-    assert get(api, "/v1/sources").json() == {"sources": [SOURCE]}
-    assert get(api, "/v1/sources", app="desk").json() == {"sources": []}
-    assert get(api, "/v1/sources", state="failing").json() == {"sources": []}
-    assert 'Did you mean "failing"?' in assert_problem(get(api, "/v1/sources", state="failng"), 400)["detail"]
-    assert get(api, "/v1/sources/inbox/*.md", app="shop").json()["cursor"] == "7"
-    assert api.reader.asked == {"name": "inbox/*.md", "app": "shop"}
-    assert_problem(get(api, "/v1/sources/other"), 404)
 
 
 def test_quarantine(api):

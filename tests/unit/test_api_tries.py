@@ -6,7 +6,7 @@ import ipaddress
 
 from structlog.testing import capture_logs
 
-from wakeful.api.tries import ADDRESSES, LINES, MOST, WITHIN, WrongTries, group_of
+from wakeful.http.tries import ADDRESSES, LINES, MOST, WITHIN, WrongTries, group_of
 
 
 class Clock:

@@ -7,8 +7,8 @@ import io
 
 import pytest
 
-from wakeful.cli.carrying import ProgressLine
 from wakeful.operations.pace import Pace
+from wakeful.shell.carrying import ProgressLine
 
 
 class Screen(io.StringIO):

@@ -24,8 +24,7 @@ from wakeful.execution.circuits import (
     why_parked,
     worked,
 )
-from wakeful.stores.base import CircuitChange, StoredCircuit
-from wakeful.stores.verbs.circuits import recovers
+from wakeful.stores.verbs.circuits import CircuitChange, StoredCircuit, recovers
 
 SETTINGS = Circuit(failures=3, rest="30s", interval="10s")
 NOON = 1_000_000 * SECOND

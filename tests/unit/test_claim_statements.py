@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from wakeful.rate import Rate
-from wakeful.stores.base import ClaimRuns, Limit, Share
-from wakeful.stores.verbs.claim import claim_runs
+from wakeful.stores.verbs.claim import ClaimRuns, Share, claim_runs
+from wakeful.stores.verbs.limits import Limit
 
 PLAIN = ["claim_facts", "claim_runs", "next_due"]
 

@@ -23,7 +23,7 @@ from wakeful.intake.cloudevents import (
 )
 from wakeful.intake.untrusted import DEPTH_LIMIT, find_fault, may_hold_a_fault
 from wakeful.model import Event
-from wakeful.stores.verbs.accept import canonical
+from wakeful.stores.verbs.duplicates import canonical
 
 STRUCTURED = {"content-type": "application/cloudevents+json"}
 BATCH = {"content-type": "application/cloudevents-batch+json"}

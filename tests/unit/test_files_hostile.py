@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from wakeful import ConfigError, files
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.files.contents import open_file
 from wakeful.triggers.files.ledger import Ledger
 from wakeful.triggers.files.looker import Looker

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.files.ledger import Change, Ledger, known_of
 from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.pattern import read_pattern

@@ -4,9 +4,13 @@ import asyncio
 from typing import Any
 
 from wakeful.model import Admission, Arrival, Claim, Step
-from wakeful.stores.base import AcceptEvents, Alarm, Claimed, ClaimRuns, RaiseAlarm, SaveSteps
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.journal import MOST_CHARACTERS, Journal
 from wakeful.stores.request import Ready
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns
+from wakeful.stores.verbs.people import RaiseAlarm
+from wakeful.stores.verbs.progress import SaveSteps
 
 
 class HeldBackend:

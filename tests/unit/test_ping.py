@@ -11,7 +11,7 @@ import pytest
 from support.receiver import Receiver, Reply
 from wakeful import App, ConfigError, env
 from wakeful.errors import StoreUnavailable
-from wakeful.stores.base import Row
+from wakeful.stores.transaction import Row
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import BODY_LIMIT, Ping
 from wakeful.watch.watcher import Watcher

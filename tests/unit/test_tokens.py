@@ -9,8 +9,8 @@ import uuid
 import pytest
 
 from support.tokens import NEXT_TOKEN, TOKEN
-from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError
+from wakeful.http.security import ApiSettings
 from wakeful.tokens import LEAST_BITS, bits_of, new_token, refuse_weak
 
 CHANCE = random.Random(14)

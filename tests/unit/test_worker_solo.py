@@ -8,7 +8,7 @@ from wakeful.execution.endings import Ended
 from wakeful.execution.options import AgentOptions
 from wakeful.execution.worker import Worker
 from wakeful.model import Claim
-from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns
 
 
 class Agent:

@@ -6,13 +6,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.body import BODY_LIMIT, read_body
-from wakeful.api.foreign import refuse_forms
-from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Agents, Door, Results
-from wakeful.api.reply import JsonResponse
 from wakeful.api.waiting import answer_with_outputs, read_wait
 from wakeful.errors import NotFound
+from wakeful.http.body import BODY_LIMIT, read_body
+from wakeful.http.foreign import refuse_forms
+from wakeful.http.parameters import is_plain, read_parameters
+from wakeful.http.reply import JsonResponse
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 

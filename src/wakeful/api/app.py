@@ -14,7 +14,6 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
-from wakeful.api.approvals import approval_routes
 from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
@@ -22,15 +21,14 @@ from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.pauses import pause_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
-from wakeful.api.problem import HANDLED, answer_with_problem
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
 from wakeful.api.schedules import schedule_routes
-from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
-from wakeful.api.sources import source_routes
 from wakeful.api.states import state_routes
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
+from wakeful.http.problem import HANDLED, answer_with_problem
+from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.request import Actor
@@ -70,7 +68,6 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *why_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *approval_routes(reader, store, settings),
         *state_routes(reader, store, agents, settings),
         *pause_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),
@@ -79,7 +76,6 @@ def create_api(
         *schedule_routes(reader, schedules, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
-        *source_routes(reader),
         *quarantine_routes(reader, store, releasing, settings),
         *health_routes(reader, silent=silent, sources=sources),
         *extra_routes,

@@ -6,12 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import read_change
-from wakeful.api.guarded import refuse_other_apps
 from wakeful.api.ports import Reader, Store
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse
-from wakeful.api.security import ApiSettings
+from wakeful.http.change import read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse
+from wakeful.http.security import ApiSettings
 from wakeful.operations.retiring import StillServed, plan_retirement, retire
 
 

@@ -9,10 +9,10 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from wakeful.api.body import BODY_LIMIT, read_body
 from wakeful.api.ports import Door, Results
-from wakeful.api.problem import Problem
 from wakeful.api.waiting import answer_with_outputs, read_wait_alone
+from wakeful.http.body import BODY_LIMIT, read_body
+from wakeful.http.problem import Problem
 from wakeful.intake.cloudevents import parse_request
 from wakeful.redaction import redact_bytes
 

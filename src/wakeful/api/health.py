@@ -20,9 +20,9 @@ from starlette.routing import Route
 
 from wakeful.api.ports import Reader
 from wakeful.api.readiness import READY_WITHIN, Readiness
-from wakeful.api.reply import JsonResponse
-from wakeful.api.security import IS_KNOWN, TRIES
 from wakeful.errors import SchemaMismatch, StoreUnavailable
+from wakeful.http.reply import JsonResponse
+from wakeful.http.security import IS_KNOWN, TRIES
 
 # Parts of the process that have not looked for long, and for how many seconds.
 Silent = Callable[[], Mapping[str, float]]

@@ -10,20 +10,19 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
-from wakeful.api.openapi_approvals import approval_paths, approval_schemas
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_pauses import pause_paths, pause_schemas
+from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
-from wakeful.api.openapi_sources import source_paths, source_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
-from wakeful.api.problem import MEDIA_TYPE
-from wakeful.api.reply import JsonResponse
-from wakeful.api.schema import Json, answer, listing, object_of, one, one_of, problems, query, reference
+from wakeful.http.problem import MEDIA_TYPE
+from wakeful.http.reply import JsonResponse
+from wakeful.http.schema import Json, answer, listing, object_of, one, one_of, problems, query, reference
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
 from wakeful.model import EVENT_STATES
 from wakeful.resources import all_resources
@@ -118,14 +117,13 @@ def _paths() -> Json:
             "identifier",
             "Story",
         ),
-        **approval_paths(),
         **state_paths(),
         **pause_paths(),
         **app_paths(),
         **agent_paths(),
         **checkin_paths(),
         **schedule_paths(),
-        **source_paths(),
+        **quarantine_paths(),
         **redo_paths(),
         "/v1/openapi.json": {
             "get": {
@@ -232,9 +230,8 @@ def _schemas() -> Json:
         **pause_schemas(),
         **app_schemas(),
         **output_schemas(),
-        **approval_schemas(),
         **schedule_schemas(),
-        **source_schemas(),
+        **quarantine_schemas(),
         **resource_schemas(all_resources()),
         "Story": {"type": "object"},
         "Health": object_of(

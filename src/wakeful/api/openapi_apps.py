@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wakeful.api.change import NOTE_LIMIT
-from wakeful.api.schema import Json, answer, change, listing, object_of, problems, reference
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import Json, answer, change, listing, object_of, problems, reference
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
 

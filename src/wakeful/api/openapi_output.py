@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wakeful.api.change import NOTE_LIMIT
-from wakeful.api.schema import Json, answer, change, listing, object_of, one, problems, query, reference
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import Json, answer, change, listing, object_of, one, problems, query, reference
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
 NOTE: Json = {"note": {**TEXT, "description": "Why"}}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wakeful.api.change import NOTE_LIMIT
 from wakeful.api.redo import SLICE
-from wakeful.api.schema import Json, answer, change, listing, object_of, one_of, problems, query, reference
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import Json, answer, change, listing, object_of, one_of, problems, query, reference
 from wakeful.operations.redo import MANY
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from wakeful.api.change import NOTE_LIMIT
 from wakeful.api.schedules import COUNT_DEFAULT, COUNT_LARGEST
-from wakeful.api.schema import Json, after, answer, change, limit, object_of, one_of, page, problems, query, reference
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import Json, after, answer, change, limit, object_of, one_of, page, problems, query, reference
 from wakeful.model import EVENT_STATES, SCHEDULE_STATES
 from wakeful.operations.scheduling import OPTIONS
 from wakeful.triggers.schedule import NAME_LIMIT, CatchUp, ScheduleOverlap

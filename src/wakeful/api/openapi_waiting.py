@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wakeful.api.schema import Json, answer, listing, object_of, one_of, problems, query, reference
+from wakeful.http.schema import Json, answer, listing, object_of, one_of, problems, query, reference
 from wakeful.intake.cloudevents import PLAIN, TEXT_LIMIT
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wakeful.api.schema import Json, answer, problems, reference
+from wakeful.http.schema import Json, answer, problems, reference
 from wakeful.triggers.endpoint import Endpoint
 
 

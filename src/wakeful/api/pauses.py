@@ -6,15 +6,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import Change, bad_body, read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import read_parameters
 from wakeful.api.ports import Agents, Reader, Store
-from wakeful.api.reply import JsonResponse
-from wakeful.api.security import ApiSettings
+from wakeful.http.change import Change, bad_body, read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import read_parameters
+from wakeful.http.reply import JsonResponse
+from wakeful.http.security import ApiSettings
 from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
-from wakeful.stores.base import ChangePause
+from wakeful.stores.verbs.pauses import ChangePause
 
 
 def pause_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSettings) -> list[Route]:

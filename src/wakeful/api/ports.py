@@ -13,19 +13,8 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import (
-    answering,
-    checking_in,
-    feeding,
-    held,
-    pausing,
-    quarantine,
-    redelivery,
-    redo,
-    retiring,
-    scheduling,
-)
-from wakeful.stores.base import StoredEvent
+from wakeful.operations import checking_in, feeding, held, pausing, quarantine, redelivery, redo, retiring, scheduling
+from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
@@ -71,7 +60,6 @@ class Reader(
     redelivery.Reading,
     feeding.Reading,
     pausing.Reading,
-    answering.Reading,
     checking_in.Reading,
     scheduling.Reading,
     quarantine.Reading,
@@ -164,14 +152,6 @@ class Reader(
 
     async def schedule_instants(self, name: str, app: str | None = None, count: int = 5, /) -> Shown | None:
         """The next instants of a schedule, or None."""
-        ...
-
-    async def sources(self, *, app: str | None = None) -> list[Shown]:
-        """What brings events in, by app and name."""
-        ...
-
-    async def source(self, name: str, app: str | None = None, /) -> Shown | None:
-        """One source with its cursor and its alarms, or None. NotFound if several apps have it, and none is named."""
         ...
 
     async def quarantine(

@@ -12,17 +12,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Reader, Store
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.errors import StoreUnavailable, did_you_mean
+from wakeful.http.change import read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import bad_cursor, bad_parameter, is_plain, read_limit, read_parameters, read_state
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
 from wakeful.operations.quarantine import Settled, discard, release
 from wakeful.redaction import redact_base64
-from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.verbs.take_in import QuarantineKind
 from wakeful.triggers.releasing import Releasing
 
 KINDS: tuple[str, ...] = get_args(QuarantineKind)

@@ -13,21 +13,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import Change, Fields, bad_body, read_change
-from wakeful.api.guarded import refuse_other_agents, refuse_other_apps
-from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Agents, Reader, Store
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.clock import to_text as time_text
 from wakeful.errors import NotFound, Persistent
+from wakeful.http.change import Change, Fields, bad_body, read_change
+from wakeful.http.guarded import refuse_other_agents, refuse_other_apps
+from wakeful.http.parameters import is_plain, read_parameters
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
 from wakeful.operations.feeding import Feeding, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, read_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
-from wakeful.stores.base import RedoRun
+from wakeful.stores.verbs.redo import RedoRun
 from wakeful.triggers.past import read_past
 from wakeful.values import to_text
 

@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import Fields, bad_body, read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_limit, read_parameters, read_state
 from wakeful.api.ports import Agents, Reader, Scheduling, Shown
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError, InvalidData, NotFound, did_you_mean
+from wakeful.http.change import Fields, bad_body, read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import bad_cursor, bad_parameter, is_plain, read_limit, read_parameters, read_state
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
 from wakeful.model import SCHEDULE_STATES
 from wakeful.operations.scheduling import (
     HOURS,

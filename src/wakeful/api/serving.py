@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from wakeful.api.app import create_api
-from wakeful.api.security import ApiSettings
 from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.http.security import ApiSettings
 from wakeful.operations.declared import Declared
 from wakeful.operations.guarding import guard
 from wakeful.settings import next_token as next_token_of_environment

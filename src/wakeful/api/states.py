@@ -6,15 +6,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import Change, read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Agents, Reader, Store
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, Persistent
-from wakeful.stores.base import ChangeState
+from wakeful.http.change import Change, read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import is_plain, read_parameters
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
+from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
 

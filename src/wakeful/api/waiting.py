@@ -8,10 +8,10 @@ from typing import Any
 from pydantic_core import from_json
 from starlette.datastructures import QueryParams
 
-from wakeful.api.parameters import bad_parameter, read_parameters
 from wakeful.api.ports import Results
 from wakeful.clock import SECOND, Microseconds, duration
 from wakeful.errors import StoreUnavailable
+from wakeful.http.parameters import bad_parameter, read_parameters
 from wakeful.model import Receipt
 
 LONGEST_WAIT = 60 * SECOND

@@ -20,10 +20,10 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
-from wakeful.api.body import read_body
 from wakeful.api.ports import Webhooks
-from wakeful.api.problem import RETRY_AFTER, Problem
-from wakeful.api.security import path_of
+from wakeful.http.body import read_body
+from wakeful.http.problem import RETRY_AFTER, Problem
+from wakeful.http.security import path_of
 from wakeful.model import Receipt
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer, Refused

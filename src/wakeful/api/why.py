@@ -6,10 +6,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.parameters import is_plain, read_parameters
 from wakeful.api.ports import Reader
-from wakeful.api.problem import Problem
-from wakeful.api.reply import found
+from wakeful.http.parameters import is_plain, read_parameters
+from wakeful.http.problem import Problem
+from wakeful.http.reply import found
 
 
 def why_routes(reader: Reader) -> list[Route]:

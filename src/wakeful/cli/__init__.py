@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reminders": (TABLE, "list reminders; move or cancel one"),
     "heartbeat": ("heartbeat", "list the checks of heartbeats, what became of each; run one"),
     "backfill": ("backfill", "do instants of a schedule that are over, after a count"),
-    "sources": ("sources", "list what brings events in, and how it is; forget one"),
+    "sources": (TABLE, "list what brings events in, and how it is; forget one"),
     "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
     "runs": (TABLE, "list runs, the newest first"),
@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "checkin": ("checkin", "say that something was done that is expected"),
     "circuits": (TABLE, "list dependencies that are or were down; close a circuit by hand"),
     "locks": (TABLE, "list the locks that runs have now"),
-    "approvals": ("approvals", "list what runs ask people, and answer"),
+    "approvals": (TABLE, "list what runs ask people, and answer"),
     "effects": (TABLE, "list what runs did outside; settle what is held for a person"),
     "release": (TABLE, "let a held output out, although it did not pass its checks"),
     "deliveries": (TABLE, "list messages on their way to channels; replay or discard them"),
@@ -115,8 +115,8 @@ def dispatch(words: list[str]) -> int:
         return 0
     name, *rest = words
     if name not in COMMANDS:
-        from wakeful.cli.arguments import UsageError
         from wakeful.errors import did_you_mean
+        from wakeful.shell.arguments import UsageError
 
         what = "option" if name.startswith("-") else "command"
         hint = did_you_mean(name, COMMANDS)
@@ -150,9 +150,9 @@ def overview() -> str:
 
 def explain(error: Exception) -> int:
     """One line on stderr: what went wrong. The traceback only for those who ask for it."""
-    from wakeful.cli.arguments import UsageError
     from wakeful.errors import WakefulError
     from wakeful.redaction import redact
+    from wakeful.shell.arguments import UsageError
 
     if os.environ.get("WAKEFUL_DEBUG"):
         import traceback

@@ -8,11 +8,11 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
-from wakeful.cli.opening import changing, chosen_store, read, reading
-from wakeful.cli.person import needs_token
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 from wakeful.errors import did_you_mean
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
+from wakeful.shell.opening import changing, chosen_store, read, reading
+from wakeful.shell.person import needs_token
+from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, state, terminal
 
 if TYPE_CHECKING:
     from wakeful.operations.retiring import Retirement

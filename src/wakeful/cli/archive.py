@@ -6,15 +6,15 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
-from wakeful.cli.carrying import carry_out, number, refuse_many
-from wakeful.cli.terminal import plain, print_json, say
 from wakeful.clock import to_text
 from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
 from wakeful.operations.redo import MANY
-from wakeful.stores.base import RecordOperation
+from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.shell.carrying import carry_out, number, refuse_many
+from wakeful.shell.terminal import plain, print_json, say
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.people import RecordOperation
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from wakeful.cli.opening import chosen_store
+    from wakeful.shell.opening import chosen_store
 
     arguments.url, arguments.rate = chosen_store(arguments), None
     path = Path(arguments.file)

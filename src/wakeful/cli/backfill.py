@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, add_json, add_logs, add_store, app_and
-from wakeful.cli.carrying import ProgressLine, number, said_stop
-from wakeful.cli.life import Stopping, live
-from wakeful.cli.opening import sending
 from wakeful.cli.redo import rate
-from wakeful.cli.terminal import plain, print_json, say
 from wakeful.cli.working import prepare
 from wakeful.clock import to_text
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.operations import backfill as filling
 from wakeful.operations.pace import Pace, shown_rate
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_logs, add_store, app_and
+from wakeful.shell.carrying import ProgressLine, number, said_stop
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.opening import sending
+from wakeful.shell.terminal import plain, print_json, say
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:

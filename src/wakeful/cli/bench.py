@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from wakeful.cli.arguments import Command, Parser, UsageError, seconds
 from wakeful.errors import NotFound, did_you_mean
+from wakeful.shell.arguments import Command, Parser, UsageError, seconds
 
 
 def declare(parser: Parser) -> None:

@@ -6,8 +6,8 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Command, Parser, add_app, add_json
-from wakeful.cli.terminal import plain, print_json, say
+from wakeful.shell.arguments import Command, Parser, add_app, add_json
+from wakeful.shell.terminal import plain, print_json, say
 
 if TYPE_CHECKING:
     from wakeful.app import App

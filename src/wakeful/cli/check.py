@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
-from wakeful.cli.opening import chosen_store
-from wakeful.cli.terminal import Cell, plain, print_json, print_table, say, terminal
 from wakeful.errors import ConfigError, WakefulError
 from wakeful.secrets import Env
 from wakeful.settings import encryption_keys, shown_store, sqlite_path, token
+from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
+from wakeful.shell.opening import chosen_store
+from wakeful.shell.terminal import Cell, plain, print_json, print_table, say, terminal
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -221,7 +221,7 @@ def key_problem(app: App | None) -> str | None:
 def host_problem(host: str | None) -> str | None:
     if host is None:
         return None
-    from wakeful.api.security import ApiSettings, refuse_open_binding
+    from wakeful.http.security import ApiSettings, refuse_open_binding
 
     try:
         refuse_open_binding(ApiSettings.of_environment(host))

@@ -7,17 +7,17 @@ import asyncio
 from typing import Any
 from urllib.parse import quote
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_data, add_json, add_store, operator_of, read_data
-from wakeful.cli.opening import changing, chosen_store
 from wakeful.cli.posting import add_url, post, refusal
-from wakeful.cli.terminal import plain, print_json
 from wakeful.clock import SystemClock
 from wakeful.errors import WakefulError
 from wakeful.intake.accept import Door
 from wakeful.intake.route import Router
 from wakeful.operations.checking_in import app_expecting, check_in
-from wakeful.stores.base import RecordOperation
+from wakeful.shell.arguments import Command, Parser, UsageError, add_data, add_json, add_store, operator_of, read_data
+from wakeful.shell.opening import changing, chosen_store
+from wakeful.shell.terminal import plain, print_json
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.people import RecordOperation
 
 
 def declare(parser: Parser) -> None:

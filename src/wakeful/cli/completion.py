@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from wakeful.cli.arguments import Command, Parser, one_of
+from wakeful.shell.arguments import Command, Parser, one_of
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -15,7 +15,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    from wakeful.surface.completion import script_for
+    from wakeful.cli.completing import script_for
 
     sys.stdout.write(script_for(arguments.shell))
     return 0

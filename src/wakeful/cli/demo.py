@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from wakeful.cli.arguments import Command, Parser, seconds
+from wakeful.shell.arguments import Command, Parser, seconds
 
 
 def declare(parser: Parser) -> None:

@@ -19,13 +19,13 @@ from asyncio.subprocess import Process
 from collections.abc import Iterable
 from pathlib import Path
 
-from wakeful.api.security import ApiSettings, refuse_open_binding
-from wakeful.cli.arguments import Command, Parser
-from wakeful.cli.life import Stopping, live
 from wakeful.cli.listening import add_address, add_names, bind
-from wakeful.cli.terminal import say
 from wakeful.cli.working import add_working, first_of
+from wakeful.http.security import ApiSettings, refuse_open_binding
 from wakeful.loading import app_folder, shown
+from wakeful.shell.arguments import Command, Parser
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.terminal import say
 
 GRACE = 2.0
 DEBOUNCE = 200

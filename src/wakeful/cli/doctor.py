@@ -18,13 +18,9 @@ from typing import TYPE_CHECKING, Literal
 from rich.text import Text
 
 from wakeful import __version__
-from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store
-from wakeful.cli.carrying import number
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
-from wakeful.cli.opening import chosen_store, is_store
 from wakeful.cli.privacy import exposed
-from wakeful.cli.terminal import hanging, plain, print_json, terminal
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import (
     ConfigError,
@@ -36,6 +32,10 @@ from wakeful.errors import (
 )
 from wakeful.output.outbox import LATE
 from wakeful.settings import shown_store, sqlite_path
+from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
+from wakeful.shell.carrying import number
+from wakeful.shell.opening import chosen_store, is_store
+from wakeful.shell.terminal import hanging, plain, print_json, terminal
 from wakeful.size import in_bytes
 from wakeful.stores.grants import lacking, needed
 from wakeful.stores.migrations import Standing, standing

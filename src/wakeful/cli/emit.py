@@ -6,7 +6,11 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import (
+from wakeful.cli.posting import add_url, post, refusal
+from wakeful.errors import StoreUnavailable, WakefulError, did_you_mean
+from wakeful.intake.cloudevents import new_event, to_envelope
+from wakeful.model import Event
+from wakeful.shell.arguments import (
     Command,
     Parser,
     UsageError,
@@ -17,13 +21,9 @@ from wakeful.cli.arguments import (
     operator_of,
     read_data,
 )
-from wakeful.cli.opening import sending
-from wakeful.cli.posting import add_url, post, refusal
-from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.errors import StoreUnavailable, WakefulError, did_you_mean
-from wakeful.intake.cloudevents import new_event, to_envelope
-from wakeful.model import Event
-from wakeful.stores.base import RecordOperation
+from wakeful.shell.opening import sending
+from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -6,15 +6,15 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import UsageError, actor_of
-from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
-from wakeful.cli.opening import reading
-from wakeful.cli.person import Token
-from wakeful.cli.terminal import now, plain, print_json, say
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, Progress, shown_rate
+from wakeful.shell.arguments import UsageError, actor_of
+from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.shell.opening import reading
+from wakeful.shell.person import Token
+from wakeful.shell.terminal import now, plain, print_json, say
 from wakeful.stores.reading import Reader
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import argparse
 import asyncio
 from typing import Any
 
-from wakeful.cli.arguments import Command, Parser, UsageError, add_json, add_logs, add_store, operator_of
-from wakeful.cli.opening import chosen_store, read, sending
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, state, terminal
 from wakeful.cli.working import prepare
 from wakeful.errors import did_you_mean
 from wakeful.operations.checks import find_check, list_checks
 from wakeful.settings import default_app
+from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_logs, add_store, operator_of
+from wakeful.shell.opening import chosen_store, read, sending
+from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, say, state, terminal
 
 NONE = (
     "there are no checks here. A heartbeat is declared with app.heartbeat(…); each ## section of its file is a check once a "

@@ -27,7 +27,7 @@ def hide_from_neighbours() -> None:
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).prctl(SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        from wakeful.cli.terminal import say
+        from wakeful.shell.terminal import say
 
         why = os.strerror(ctypes.get_errno())
         say(f"other processes of this user can read this one's environment in /proc: prctl was refused ({why})")

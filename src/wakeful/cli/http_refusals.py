@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from wakeful.api.problem import Problem
 from wakeful.cli.http_limits import HEAD_LIMIT, HEADERS_LIMIT
+from wakeful.http.problem import Problem
 
 RETRY_AFTER = "5"  # seconds: by then the connections that hold no work are gone, or nearly
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from wakeful.api.health import health_routes
-from wakeful.api.security import ApiSettings, Guard
 from wakeful.cli.http_accepting import Acceptor
 from wakeful.cli.http_connection import Connection
 from wakeful.cli.http_connections import Connections
 from wakeful.cli.http_limits import HttpLimits, http_limits
-from wakeful.cli.life import Stopping
 from wakeful.cli.working import first_of
+from wakeful.http.security import ApiSettings, Guard
+from wakeful.shell.life import Stopping
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -6,8 +6,8 @@ import argparse
 from importlib import resources
 from pathlib import Path
 
-from wakeful.cli.arguments import Command, Parser
 from wakeful.errors import ConfigError
+from wakeful.shell.arguments import Command, Parser
 
 # Each file of the project, and the one in this package that it is copied from.
 FILES = {"app.py": "app.py.template", "README.md": "README.md.template", "test_app.py": "test_app.py.template"}

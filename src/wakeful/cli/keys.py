@@ -12,19 +12,19 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of
-from wakeful.cli.carrying import carry_out, number
-from wakeful.cli.opening import chosen_store, refuse_missing
-from wakeful.cli.terminal import print_json, say
 from wakeful.clock import SystemClock
 from wakeful.errors import did_you_mean
 from wakeful.operations.rotation import Rotated, rotate
 from wakeful.settings import encryption_keys
-from wakeful.stores.base import RecordOperation
+from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.shell.carrying import carry_out, number
+from wakeful.shell.opening import chosen_store, refuse_missing
+from wakeful.shell.terminal import print_json, say
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import new_key, read_keys
 from wakeful.stores.sealing import Sealing
 from wakeful.stores.tampered import WHAT_TO_DO
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.operations.pace import Pace, Progress

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import socket
 
-from wakeful.cli.arguments import Parser, whole_number
 from wakeful.errors import ConfigError
+from wakeful.shell.arguments import Parser, whole_number
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8765
@@ -57,7 +57,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listener: socket.socket) -> str:
-    from wakeful.api.security import is_loopback
+    from wakeful.http.security import is_loopback
 
     name = host.strip("[]")
     if name in {"0.0.0.0", "::", ""} or is_loopback(name):  # noqa: S104 only compared

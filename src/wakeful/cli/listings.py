@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakeful.cli.arguments import Parser, UsageError, add_json, add_limit, add_store
+from wakeful.shell.arguments import Parser, UsageError, add_json, add_limit, add_store
 
 
 def add_listing(parser: Parser) -> None:

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from wakeful.cli.arguments import Command, Parser, add_app, add_json, add_store, operator_of, seconds
-from wakeful.cli.opening import chosen_store
-from wakeful.cli.terminal import print_json
 from wakeful.clock import SystemClock, duration, readable
 from wakeful.errors import ConfigError, NotFound
 from wakeful.settings import shown_store, sqlite_path
+from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store, operator_of, seconds
+from wakeful.shell.opening import chosen_store
+from wakeful.shell.terminal import print_json
 from wakeful.size import in_bytes
-from wakeful.stores.base import RecordOperation
 from wakeful.stores.grants import grants
 from wakeful.stores.migration_plan import WHOLE_FILE, PlannedStep, plan
 from wakeful.stores.migrations import Patience, Standing, standing
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.people import RecordOperation
 
 LONGEST_STATEMENT = 100
 
@@ -141,7 +141,7 @@ async def _grants(url: str, role: str) -> list[str]:
 
 
 async def _plan(url: str) -> tuple[Standing, list[PlannedStep]]:
-    from wakeful.cli.opening import is_store
+    from wakeful.shell.opening import is_store
     from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
@@ -192,7 +192,7 @@ def say_changed(label: str) -> None:
 
 def refuse_somebody_elses(path: Path) -> None:
     """Our tables go into our own file or a new one. (run.transaction uses tables of the same file: those may be there.)"""
-    from wakeful.cli.opening import is_store
+    from wakeful.shell.opening import is_store
 
     if path.exists() and path.stat().st_size and not is_store(path):
         import apsw

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import Command, Parser, add_json
-from wakeful.cli.carrying import number
-from wakeful.cli.life import Stopping, live
-from wakeful.cli.terminal import announce, print_json
 from wakeful.cli.working import add_working, close, first_of, make_runtime, prepare, stop_politely
 from wakeful.model import FINAL_RUN_STATES
+from wakeful.shell.arguments import Command, Parser, add_json
+from wakeful.shell.carrying import number
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.terminal import announce, print_json
 
 if TYPE_CHECKING:
     from wakeful.app import App

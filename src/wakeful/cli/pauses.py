@@ -6,14 +6,14 @@ import argparse
 import asyncio
 from typing import Any
 
-from wakeful.cli.arguments import Command, Parser, actor_of, add_json, add_store
-from wakeful.cli.opening import changing, chosen_store, reading
-from wakeful.cli.person import Token, needs_token
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, terminal
 from wakeful.errors import NotFound
 from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
-from wakeful.stores.base import ChangePause, Paused
+from wakeful.shell.arguments import Command, Parser, actor_of, add_json, add_store
+from wakeful.shell.opening import changing, chosen_store, reading
+from wakeful.shell.person import Token, needs_token
+from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, terminal
+from wakeful.stores.verbs.pauses import ChangePause, Paused
 
 Shown = dict[str, Any]
 

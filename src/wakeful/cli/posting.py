@@ -7,10 +7,10 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from wakeful.cli.arguments import Parser, UsageError
-from wakeful.cli.terminal import plain
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import token
+from wakeful.shell.arguments import Parser, UsageError
+from wakeful.shell.terminal import plain
 from wakeful.shown_address import shown_address
 
 if TYPE_CHECKING:

@@ -16,14 +16,23 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, UsageError, actor_of, one_of
-from wakeful.cli.carrying import ProgressLine, number, refuse_many, said_stop
-from wakeful.cli.life import Stopping, live
 from wakeful.cli.listings import add_listing, paged, say_more
-from wakeful.cli.narrow import print_fitted
-from wakeful.cli.opening import changing, chosen_store, read, sending
-from wakeful.cli.person import needs_token, refuse_children
-from wakeful.cli.terminal import (
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.operations.pace import Pace
+from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
+from wakeful.operations.redo import MANY
+from wakeful.private_files import write_file
+from wakeful.redaction import redact_base64, redact_bytes
+from wakeful.resources import sources
+from wakeful.resources.desk import looking
+from wakeful.settings import default_app
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, one_of
+from wakeful.shell.carrying import ProgressLine, number, refuse_many, said_stop
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.narrow import print_fitted
+from wakeful.shell.opening import changing, chosen_store, read, sending
+from wakeful.shell.person import needs_token, refuse_children
+from wakeful.shell.terminal import (
     Cell,
     ago,
     clock_time,
@@ -37,16 +46,9 @@ from wakeful.cli.terminal import (
     state,
     terminal,
 )
-from wakeful.errors import NotFound, did_you_mean
-from wakeful.operations.pace import Pace
-from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
-from wakeful.operations.redo import MANY
-from wakeful.private_files import write_file
-from wakeful.redaction import redact_base64, redact_bytes
-from wakeful.settings import default_app
 from wakeful.size import in_bytes
 from wakeful.stores.reading import Reader
-from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.verbs.take_in import QuarantineKind
 
 if TYPE_CHECKING:
     from wakeful.runtime import Runtime
@@ -319,14 +321,11 @@ def _release(arguments: argparse.Namespace, rest: list[str]) -> int:
 def _discard(arguments: argparse.Namespace, rest: list[str]) -> int:
     arguments.url = chosen_store(arguments)
     if arguments.all:
-        source = read(arguments.url, lambda reader: reader.of_sources.all(app=arguments.of, name=arguments.source))
-        if len(source) > 1:
-            apps = ", ".join(one["app"] for one in source)
-            message = f"source {arguments.source} is in several apps ({apps}): say which with --of NAME"
-            raise NotFound(message)
-        if not source:
-            raise read(arguments.url, lambda reader: reader.of_sources.refusal(arguments.source, arguments.of))
-        return _settle_all(arguments, source[0]["app"], None)
+        name, app = arguments.source, arguments.of
+        source = read(arguments.url, lambda reader: reader.source(name, app))
+        if source is None:
+            raise NotFound(read(arguments.url, lambda reader: sources.missing(looking(reader), name, app=app)))
+        return _settle_all(arguments, source["app"], None)
     found = find(arguments.url, rest[0])
 
     async def go() -> Settled:

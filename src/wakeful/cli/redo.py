@@ -14,11 +14,6 @@ from typing import Any
 
 from rich.text import Text
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
-from wakeful.cli.carrying import carry_out, number, refuse_many, said_stop
-from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import Token, needs_token
-from wakeful.cli.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
@@ -28,8 +23,13 @@ from wakeful.resources import deliveries
 from wakeful.resources.desk import looking
 from wakeful.resources.run_words import show_delivery, show_letter
 from wakeful.resources.runs import no_run
-from wakeful.stores.base import Redone, RedoRun
+from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
+from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
+from wakeful.shell.opening import changing, chosen_store, read
+from wakeful.shell.person import Token, needs_token
+from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, perform
 from wakeful.surface.table import look_of, print_all

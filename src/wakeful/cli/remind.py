@@ -6,11 +6,11 @@ import argparse
 import asyncio
 from typing import Any
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store
-from wakeful.cli.opening import chosen_store
-from wakeful.cli.terminal import plain, print_json, say
 from wakeful.resources.desk import Desk
 from wakeful.resources.reminders import RESOURCE, make, understood
+from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store
+from wakeful.shell.opening import chosen_store
+from wakeful.shell.terminal import plain, print_json, say
 
 WHOSE = "remind: whose reminder? Give --app app.py, or set WAKEFUL_APP, or go where there is an app.py"
 WISH = ("when", "text", "to", "unless", "where", "tz")

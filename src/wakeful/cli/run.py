@@ -6,7 +6,12 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.arguments import (
+from wakeful.cli.working import DEFAULT_GRACE, first_of, prepare, stop_politely
+from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
+from wakeful.intake.cloudevents import new_event
+from wakeful.model import FINAL_RUN_STATES
+from wakeful.resources.failures import failure_line, failure_lines
+from wakeful.shell.arguments import (
     Command,
     Parser,
     add_data,
@@ -18,15 +23,10 @@ from wakeful.cli.arguments import (
     read_data,
     seconds,
 )
-from wakeful.cli.life import Stopping, live
-from wakeful.cli.opening import sending
-from wakeful.cli.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.cli.working import DEFAULT_GRACE, first_of, prepare, stop_politely
-from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
-from wakeful.intake.cloudevents import new_event
-from wakeful.model import FINAL_RUN_STATES
-from wakeful.resources.failures import failure_line, failure_lines
-from wakeful.stores.base import RecordOperation
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.opening import sending
+from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
+from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.carrying import number
-from wakeful.cli.terminal import (
+from wakeful.clock import SECOND, Microseconds, readable
+from wakeful.shell.carrying import number
+from wakeful.shell.terminal import (
     Cell,
     ago,
     clock_time,
@@ -23,7 +24,6 @@ from wakeful.cli.terminal import (
     terminal,
     value,
 )
-from wakeful.clock import SECOND, Microseconds, readable
 
 WIDE = 140
 NARROW = 90

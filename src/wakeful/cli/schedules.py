@@ -13,12 +13,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, get_args
 
-from wakeful.cli.arguments import Command, Parser, UsageError, one_of, operator_of, read_data, whole_number
 from wakeful.cli.listings import add_listing, paged, say_more
-from wakeful.cli.opening import changing, chosen_store, read, reading, sending
-from wakeful.cli.person import Token, needs_token
 from wakeful.cli.schedule_views import print_instants, print_schedule, print_schedules, wall
-from wakeful.cli.terminal import ago, now, plain, print_json, say
 from wakeful.errors import did_you_mean
 from wakeful.model import ScheduleState
 from wakeful.operations.scheduling import (
@@ -32,6 +28,10 @@ from wakeful.operations.scheduling import (
     refuse_removal,
 )
 from wakeful.settings import default_app
+from wakeful.shell.arguments import Command, Parser, UsageError, one_of, operator_of, read_data, whole_number
+from wakeful.shell.opening import changing, chosen_store, read, reading, sending
+from wakeful.shell.person import Token, needs_token
+from wakeful.shell.terminal import ago, now, plain, print_json, say
 from wakeful.stores.reading import Reader
 from wakeful.triggers.schedule import CatchUp, ScheduleOverlap, as_stored
 from wakeful.triggers.schedules import Schedules, refuse_name

@@ -7,13 +7,9 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-from wakeful.api.security import ApiSettings, refuse_open_binding
 from wakeful.api.serving import create
-from wakeful.cli.arguments import Command, Parser
 from wakeful.cli.http_server import HttpServer
-from wakeful.cli.life import Stopping, live
 from wakeful.cli.listening import add_address, add_names, bind, url_of
-from wakeful.cli.terminal import announce, say
 from wakeful.cli.working import (
     add_paused,
     add_working,
@@ -29,7 +25,11 @@ from wakeful.cli.working import (
     start_patiently,
     stop_politely,
 )
+from wakeful.http.security import ApiSettings, refuse_open_binding
 from wakeful.settings import next_token, token
+from wakeful.shell.arguments import Command, Parser
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.terminal import announce, say
 
 if TYPE_CHECKING:
     from wakeful.app import App

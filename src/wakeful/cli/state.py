@@ -14,10 +14,11 @@ from pydantic_core import to_json
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
-from wakeful.cli.opening import changing, chosen_store, read
-from wakeful.cli.person import Token, needs_token
-from wakeful.cli.terminal import (
+from wakeful.errors import InvalidState, NotFound, did_you_mean
+from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
+from wakeful.shell.opening import changing, chosen_store, read
+from wakeful.shell.person import Token, needs_token
+from wakeful.shell.terminal import (
     Cell,
     ago,
     is_piped,
@@ -31,9 +32,8 @@ from wakeful.cli.terminal import (
     terminal,
     value,
 )
-from wakeful.errors import InvalidState, NotFound, did_you_mean
-from wakeful.stores.base import ChangeState
 from wakeful.stores.reading import Reader
+from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from wakeful.cli.arguments import Command, Parser, add_json
-from wakeful.cli.terminal import print_json
+from wakeful.shell.arguments import Command, Parser, add_json
+from wakeful.shell.terminal import print_json
 from wakeful.tokens import new_token
 
 

@@ -9,10 +9,15 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from wakeful.cli.arguments import Command, Parser, add_json, add_store
 from wakeful.cli.meant import runs_meant
-from wakeful.cli.opening import chosen_store, read
-from wakeful.cli.terminal import (
+from wakeful.clock import SECOND, readable
+from wakeful.errors import NotFound
+from wakeful.model import ON_FAILURE
+from wakeful.resources.failures import failure_line, failure_lines
+from wakeful.resources.runs import no_run
+from wakeful.shell.arguments import Command, Parser, add_json, add_store
+from wakeful.shell.opening import chosen_store, read
+from wakeful.shell.terminal import (
     CUT_WHEN_PIPED,
     ago,
     clock_time,
@@ -28,11 +33,6 @@ from wakeful.cli.terminal import (
     took,
     value,
 )
-from wakeful.clock import SECOND, readable
-from wakeful.errors import NotFound
-from wakeful.model import ON_FAILURE
-from wakeful.resources.failures import failure_line, failure_lines
-from wakeful.resources.runs import no_run
 from wakeful.values import arguments_of
 from wakeful.why.words import under
 

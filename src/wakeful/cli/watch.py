@@ -14,17 +14,17 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from wakeful.api.health import Silent, health_routes
-from wakeful.api.security import ApiSettings, Guard, refuse_open_binding
-from wakeful.cli.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
 from wakeful.cli.http_server import HttpServer
-from wakeful.cli.life import Stopping, live
 from wakeful.cli.listening import add_address, bind, url_of
-from wakeful.cli.opening import chosen_store, refuse_missing
-from wakeful.cli.terminal import announce, say
 from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_logs, start_patiently
 from wakeful.clock import SECOND, Microseconds, SystemClock, readable
 from wakeful.errors import ConfigError, StoreUnavailable
+from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.settings import ping_url, shown_store
+from wakeful.shell.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.opening import chosen_store, refuse_missing
+from wakeful.shell.terminal import announce, say
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import CURRENT, Outage, note_outage
 from wakeful.watch.ping import Ping

@@ -6,10 +6,10 @@ import argparse
 
 from rich.text import Text
 
-from wakeful.cli.arguments import Command, Parser, add_json, add_store
-from wakeful.cli.opening import chosen_store, read
-from wakeful.cli.terminal import plain, print_json, terminal
 from wakeful.errors import NotFound
+from wakeful.shell.arguments import Command, Parser, add_json, add_store
+from wakeful.shell.opening import chosen_store, read
+from wakeful.shell.terminal import plain, print_json, terminal
 
 
 def declare(parser: Parser) -> None:

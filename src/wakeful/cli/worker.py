@@ -7,10 +7,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-from wakeful.cli.arguments import Command, Parser
-from wakeful.cli.life import Stopping, live
 from wakeful.cli.listening import add_address, bind, url_of
-from wakeful.cli.terminal import announce, say
 from wakeful.cli.working import (
     add_paused,
     add_working,
@@ -25,6 +22,9 @@ from wakeful.cli.working import (
     start_patiently,
     stop_politely,
 )
+from wakeful.shell.arguments import Command, Parser
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.terminal import announce, say
 
 if TYPE_CHECKING:
     from wakeful.app import App
@@ -41,7 +41,7 @@ def worker(arguments: argparse.Namespace) -> int:
     app = prepare(arguments)
     if arguments.port is None:
         return live(lambda stopping: _work(app, arguments, None, stopping))
-    from wakeful.api.security import ApiSettings, refuse_open_binding
+    from wakeful.http.security import ApiSettings, refuse_open_binding
 
     refuse_open_binding(ApiSettings.of_environment(arguments.host))
     with bind(arguments.host, arguments.port) as listener:

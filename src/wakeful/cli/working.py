@@ -9,13 +9,13 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from wakeful.cli import USUAL_PACE
-from wakeful.cli.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
-from wakeful.cli.carrying import number
-from wakeful.cli.life import Stopping
 from wakeful.cli.shown_words import warn_of_password
-from wakeful.cli.terminal import SHOWN_OF_AN_ID, say
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import next_token, shown_store, token
+from wakeful.shell.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
+from wakeful.shell.carrying import number
+from wakeful.shell.life import Stopping
+from wakeful.shell.terminal import SHOWN_OF_AN_ID, say
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.schedules import code_schedules
@@ -129,8 +129,8 @@ def pauses(arguments: argparse.Namespace) -> str | None:
 async def pause_first(runtime: Runtime, operator: str) -> None:
     """Nothing is claimed before somebody has looked around."""
     from wakeful.operations.pausing import ALL
-    from wakeful.stores.base import ChangePause
     from wakeful.stores.request import Actor
+    from wakeful.stores.verbs.pauses import ChangePause
 
     request = ChangePause(runtime.app.name, ALL, paused=True, by=Actor(operator, "cli"), note="started with --paused")
     await runtime.store.do(request)

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from wakeful.archive import append_to_day
 from wakeful.clock import Microseconds
-from wakeful.stores.alarms import ResolveAlarms
-from wakeful.stores.base import Family
+from wakeful.stores.verbs.alarms import ResolveAlarms
+from wakeful.stores.verbs.keeping import Family
 
 
 class WholeRuns(Protocol):

@@ -29,7 +29,7 @@ from wakeful.execution.state import AgentState
 from wakeful.execution.surroundings import Surroundings
 from wakeful.model import Claim, Event, Step
 from wakeful.policy.loops import depth_of, next_link
-from wakeful.stores.base import Wait
+from wakeful.stores.verbs.waits import Wait
 
 Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked", "stuck", "cancelled"]
 

@@ -10,7 +10,9 @@ from wakeful.execution.handler import Handler
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.versions import Change, is_note, not_asked_for
 from wakeful.model import Claim
-from wakeful.stores.base import Alarm, LeaveRun, NoteChange
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.verbs.change import NoteChange
+from wakeful.stores.verbs.progress import LeaveRun
 from wakeful.telemetry.logger import logger_of
 
 

@@ -24,8 +24,15 @@ from wakeful.errors import ConfigError, RateLimited, did_you_mean
 from wakeful.failures import classify, http_status
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import CHANNEL, ChangeCircuit, CircuitChange, CircuitChanged, StoredCircuit
-from wakeful.stores.verbs.circuits import closed, recovers
+from wakeful.stores.verbs.circuits import (
+    CHANNEL,
+    ChangeCircuit,
+    CircuitChange,
+    CircuitChanged,
+    StoredCircuit,
+    closed,
+    recovers,
+)
 
 LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
 LONGEST_REST: Microseconds = 300 * SECOND

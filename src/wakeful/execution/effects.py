@@ -48,8 +48,8 @@ from wakeful.execution.retry import GiveUp, decide, trouble_of
 from wakeful.failures import Verdict
 from wakeful.model import Effect
 from wakeful.stored_errors import describe, restore, words_of
-from wakeful.stores.base import SaveEffect
-from wakeful.stores.once import SaveOnce
+from wakeful.stores.verbs.effects import SaveEffect
+from wakeful.stores.verbs.operation_keys import SaveOnce
 from wakeful.values import from_text, given_result, read_back, returns_of, to_text
 
 CUT_OFF = {

@@ -22,9 +22,12 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
 from wakeful.stored_errors import describe, in_one_line, words_of
-from wakeful.stores.base import Alarm, Cancelled, CancelRun, FinishRun, LeaveRun, Streak, held_alarm
+from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.request import Actor
 from wakeful.stores.tampered import WHAT_TO_DO
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun
+from wakeful.stores.verbs.failing import Streak
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun
 from wakeful.telemetry.logger import logger_of
 
 

@@ -46,8 +46,10 @@ from wakeful.execution.tampering import refuse_tampered_claim
 from wakeful.execution.verifying import verify
 from wakeful.execution.versions import Change, change_of, version_of
 from wakeful.model import Claim, Effect, Event, Outcome
-from wakeful.stores.base import CloseRun, CommitRun, FinishCancelled, FinishRun, LeaveRun
 from wakeful.stores.tampered import Tampered
+from wakeful.stores.verbs.cancel import FinishCancelled
+from wakeful.stores.verbs.commit import CloseRun, CommitRun
+from wakeful.stores.verbs.progress import FinishRun, LeaveRun
 from wakeful.telemetry.logger import logger_of
 
 

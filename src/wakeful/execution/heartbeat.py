@@ -29,8 +29,7 @@ from wakeful.execution.probe import ask_command
 from wakeful.execution.run import Run
 from wakeful.model import digest
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import Alarm
-from wakeful.stores.heartbeat import heartbeat_alarm
+from wakeful.stores.alarm import Alarm, heartbeat_alarm
 from wakeful.triggers.every import every as every_so_often
 from wakeful.triggers.heartbeat import NO_COMMANDS, Heartbeat, Usual
 from wakeful.triggers.schedules import BY_HAND

@@ -16,9 +16,10 @@ from typing import Literal, Protocol
 from wakeful.clock import Microseconds, duration
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
-from wakeful.stores.base import Family, OldEvent, RemoveTraces
-from wakeful.stores.quarantine_room import CutQuarantine
-from wakeful.stores.sources import ForgetOld
+from wakeful.stores.keeping import OldEvent
+from wakeful.stores.verbs.keeping import Family, RemoveTraces
+from wakeful.stores.verbs.quarantine_room import CutQuarantine
+from wakeful.stores.verbs.sources import ForgetOld
 
 EVERY = 600.0
 FIRST_AFTER = 60.0

@@ -19,8 +19,8 @@ from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, EffectFacts
 from wakeful.redaction import redact
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import OpenEffect
-from wakeful.stores.once import OpenOnce
+from wakeful.stores.verbs.effects import OpenEffect
+from wakeful.stores.verbs.operation_keys import OpenOnce
 from wakeful.values import arguments_of, plain, schema_of_result
 
 # Branches of a handler may ask for their effects one after the other, a turn of the event loop for each.

@@ -20,7 +20,8 @@ from typing import Protocol, runtime_checkable
 
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
-from wakeful.stores.base import Limit, RegisterProcess, RetireProcess
+from wakeful.stores.verbs.limits import Limit
+from wakeful.stores.verbs.processes import RegisterProcess, RetireProcess
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage, outage_is_over
 

@@ -21,7 +21,7 @@ from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, se
 from wakeful.clock import to_text as time_text
 from wakeful.errors import ClaimLost, LockTimeout, Persistent
 from wakeful.execution.lock_news import wake
-from wakeful.stores.base import FreeLock, HeldLock, LockHolder, TakeLock
+from wakeful.stores.verbs.locks import FreeLock, HeldLock, LockHolder, TakeLock
 
 if TYPE_CHECKING:
     from wakeful.execution.attempt import Attempt

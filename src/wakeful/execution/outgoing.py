@@ -10,7 +10,7 @@ from typing import Any
 
 from wakeful.execution.actions import Action
 from wakeful.model import Delivery, Effect
-from wakeful.stores.base import Alarm
+from wakeful.stores.alarm import Alarm
 
 
 @dataclass(slots=True)

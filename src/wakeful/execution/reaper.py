@@ -10,7 +10,7 @@ from typing import Protocol
 from wakeful.clock import Microseconds, seconds
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
-from wakeful.stores.base import BuryProcess, TakeOver
+from wakeful.stores.verbs.processes import BuryProcess, TakeOver
 
 AFTER_AN_OUTAGE = 3.0
 LOOK_AGAIN_AFTER = 0.5

@@ -18,7 +18,8 @@ from wakeful.execution.locks import locks_held
 from wakeful.execution.options import StepOptions, location, name_of
 from wakeful.execution.surroundings import Surroundings
 from wakeful.model import Claim, Step, StepState
-from wakeful.stores.base import SaveSteps, Wait
+from wakeful.stores.verbs.progress import SaveSteps
+from wakeful.stores.verbs.waits import Wait
 
 
 class Record:

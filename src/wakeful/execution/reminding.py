@@ -13,8 +13,8 @@ from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import shown_arguments
 from wakeful.execution.locks import locks_held
 from wakeful.model import digest
-from wakeful.stores.reminders import MakeReminder
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.reminders import MakeReminder
 from wakeful.triggers.reminders import Reminder, reminder_of
 from wakeful.triggers.zones import zone_named
 from wakeful.values import digest_of_arguments

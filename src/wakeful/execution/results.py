@@ -24,8 +24,12 @@ from wakeful.errors import NotFound, RunFailed, StoreUnavailable, TimedOut
 from wakeful.execution.surroundings import Cancellable, after_seconds
 from wakeful.model import FINAL_RUN_STATES, Receipt
 from wakeful.stored_errors import restore
-from wakeful.stores.base import CancelRun, CloseRun, CommitRun, FinishCancelled, FinishRun, RedoRun, Row
-from wakeful.stores.timing import accept_of
+from wakeful.stores.transaction import Row
+from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled
+from wakeful.stores.verbs.commit import CloseRun, CommitRun
+from wakeful.stores.verbs.progress import FinishRun
+from wakeful.stores.verbs.redo import RedoRun
+from wakeful.stores.verbs.with_events import accept_of
 
 # The safety net: how long until the first look that nothing asked for, and at most between two of them.
 FIRST_LOOK = 0.5

@@ -27,8 +27,9 @@ from wakeful.execution.locks import locks_held
 from wakeful.model import Decision, Step
 from wakeful.policy.decide import ScheduleFacts
 from wakeful.stored_errors import describe, restore
-from wakeful.stores.scheduling import ScheduleByRun
-from wakeful.stores.timing import ChangeSchedule, StoredSchedule
+from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.schedules import ChangeSchedule
+from wakeful.stores.verbs.scheduling import ScheduleByRun
 from wakeful.triggers.schedule import Schedule, as_stored
 from wakeful.triggers.schedules import MOST_TRIES, Schedules, refuse_name
 from wakeful.values import digest_of_arguments, to_text

@@ -14,7 +14,7 @@ from pydantic_core import ValidationError, from_json, to_json
 from wakeful.errors import InvalidState
 from wakeful.execution.record import Record
 from wakeful.model import Claim, StateRead
-from wakeful.stores.base import StateChange
+from wakeful.stores.verbs.commit import StateChange
 from wakeful.values import to_text
 
 if TYPE_CHECKING:

@@ -16,23 +16,17 @@ from wakeful.execution.lock_news import LockNews
 from wakeful.intake.reserved import By
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import Facts, decide
-from wakeful.stores.base import (
-    AskPerson,
-    EndWait,
-    FreeLock,
-    HeldLock,
-    LockHolder,
-    Matches,
-    OpenEffect,
-    SaveEffect,
-    SaveSteps,
-    TakeLock,
-)
-from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec
-from wakeful.stores.reminders import CameSince, MakeReminder
-from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.approvals import AskPerson
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+from wakeful.stores.verbs.locks import FreeLock, HeldLock, LockHolder, TakeLock
+from wakeful.stores.verbs.misfits import Matches
+from wakeful.stores.verbs.operation_keys import SaveOnce
+from wakeful.stores.verbs.progress import SaveSteps
+from wakeful.stores.verbs.reminders import CameSince, MakeReminder
+from wakeful.stores.verbs.scheduling import ScheduleByRun
+from wakeful.stores.verbs.waits import EndWait
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedules import Schedules
 

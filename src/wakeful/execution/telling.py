@@ -11,7 +11,7 @@ from wakeful.execution.attempt import current_attempt
 from wakeful.execution.options import step
 from wakeful.execution.run import Run
 from wakeful.intake.cloudevents import from_envelope
-from wakeful.stores.reminders import BEFORE_ALL, CameSince
+from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince
 from wakeful.triggers.reminders import AGENT, Memo, usual_channel
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from wakeful.execution.intents import failed_check
 from wakeful.execution.sending import put_out
 from wakeful.model import VERIFIED, WENT_WELL, Outcome
 from wakeful.output.checks import Verdict, check_output
-from wakeful.stores.base import CommitRun, FinishRun
+from wakeful.stores.verbs.commit import CommitRun
+from wakeful.stores.verbs.progress import FinishRun
 from wakeful.values import to_text
 
 

@@ -32,8 +32,10 @@ from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
 from wakeful.model import Event, Receipt, Step, digest
 from wakeful.stored_errors import describe, restore
-from wakeful.stores.base import Alarm, Approval, AskPerson, EndWait, Wait, ask_alarm
+from wakeful.stores.alarm import Alarm, ask_alarm
 from wakeful.stores.notes import note
+from wakeful.stores.verbs.approvals import Approval, AskPerson
+from wakeful.stores.verbs.waits import EndWait, Wait
 from wakeful.values import digest_of_arguments, to_text
 
 DAY = 86400 * SECOND

@@ -21,7 +21,7 @@ from wakeful.clock import to_second as time_text
 from wakeful.errors import StoreUnavailable
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.handler import Handler
-from wakeful.stores.base import stuck_alarm
+from wakeful.stores.alarm import stuck_alarm
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
 

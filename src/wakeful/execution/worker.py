@@ -23,9 +23,10 @@ from wakeful.execution.executor import Executor
 from wakeful.execution.handler import Handler
 from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
-from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Share
 from wakeful.stores.glance import Glance
 from wakeful.stores.request import Ready
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns, Share
+from wakeful.stores.verbs.limits import Limit
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
 

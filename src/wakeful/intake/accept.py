@@ -34,7 +34,8 @@ from wakeful.model import (
 )
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
 from wakeful.policy.loops import Chain, ChainLimits
-from wakeful.stores.base import AcceptEvents, HeldLock
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.locks import HeldLock
 
 LONGEST_TRACE = 64
 BUDGET_RULE = "budget of conditions"

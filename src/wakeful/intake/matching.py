@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.cel import Condition, Match, compile_condition
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.model import Event
-from wakeful.stores.base import DATA_OF_MISFIT
+from wakeful.stores.verbs.misfits import DATA_OF_MISFIT
 
 CONDITIONS_KEPT = 1024
 LONGEST_REASON = 500

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pydantic_core import from_json, to_json
 
 from wakeful.model import Arrival, digest, event_key
-from wakeful.stores.sources import Kept, QuarantineForm, QuarantineKind
+from wakeful.stores.verbs.take_in import Kept, QuarantineForm, QuarantineKind
 
 TYPE = "wakeful.quarantined"
 # Whoever has these can pass for somebody else: they are not kept.

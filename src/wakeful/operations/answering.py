@@ -5,26 +5,19 @@ what they write ──► understood (`yes`, text without quotes, JSON) ──�
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from wakeful.errors import InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.operations.shape import fits
-from wakeful.stores.base import AnswerApproval, Answered
 from wakeful.stores.request import Actor, Doer
+from wakeful.stores.verbs.approvals import AnswerApproval, Answered
 from wakeful.values import to_text
 
-Question = dict[str, Any]
+Question = Mapping[str, Any]
 
 YES_AND_NO = {"yes": True, "y": True, "no": False, "n": False}
-
-
-class Reading(Protocol):
-    """What is asked."""
-
-    async def approvals(self, *, state: str | None = None, limit: int = 50, after: str | None = None) -> Question: ...
-
-    async def approval(self, identifier: str, /) -> Question | None: ...
 
 
 def understand(text: str, schema: dict[str, Any] | None) -> Any:

@@ -17,8 +17,8 @@ from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
 from wakeful.private_files import FILE
-from wakeful.stores.base import Family
 from wakeful.stores.keeping import Keeper
+from wakeful.stores.verbs.keeping import Family
 
 WINDOW = 2_000
 READ_AT_A_TIME = 500

@@ -23,10 +23,11 @@ from wakeful.intake.flow import LOWEST
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Flow, event_key
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
-from wakeful.stores.backfill import FillInstants, LedgerRow
-from wakeful.stores.base import AcceptEvents, RecordOperation
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.timing import Firing, StoredSchedule
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.backfill import FillInstants, LedgerRow
+from wakeful.stores.verbs.people import RecordOperation
 from wakeful.triggers.schedule import Schedule, instants, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.schedules import code_schedules

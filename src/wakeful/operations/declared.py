@@ -13,7 +13,7 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.model import Decision, Flow
 from wakeful.policy.decide import AdmissionFacts, decide
-from wakeful.stores.base import StoredEvent
+from wakeful.stores.readers.events import StoredEvent
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.errors import InvalidData, NotFound, did_you_mean
-from wakeful.stores.base import ForkRun
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.fork import ForkRun
 from wakeful.values import to_text
 
 Shown = dict[str, Any]

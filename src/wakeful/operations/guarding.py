@@ -12,7 +12,8 @@ import inspect
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wakeful.stores.guards import GuardApp, Guarded, TokenHash, hashes_of, known
+from wakeful.stores.guards import TokenHash, hashes_of, known
+from wakeful.stores.verbs.guards import GuardApp, Guarded
 from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:

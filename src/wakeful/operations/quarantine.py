@@ -19,9 +19,10 @@ from typing import Any, Literal, Protocol
 from wakeful.intake.matching import fits
 from wakeful.model import Receipt
 from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, nobody_looks
-from wakeful.stores.base import AcceptEvents
 from wakeful.stores.request import Actor, Bulk, Doer
-from wakeful.stores.sources import SettleQuarantine, StoredSource
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.sources import StoredSource
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.source import SourceTrouble
 

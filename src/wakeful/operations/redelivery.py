@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter, beside_newest
-from wakeful.stores.base import RedoDelivery
 from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.verbs.outbox import RedoDelivery
 
 REDOABLE = frozenset({"dead", "pending"})
 

@@ -17,8 +17,8 @@ from wakeful.clock import Microseconds
 from wakeful.execution.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.stored_errors import in_one_line
-from wakeful.stores.base import RedoRun
 from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.verbs.redo import RedoRun
 
 MANY = 10_000
 SHOWN_LETTERS = 20

@@ -20,11 +20,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from wakeful.errors import NotFound, WakefulError, did_you_mean
-from wakeful.stores.alarms import ChangeAlarm
-from wakeful.stores.base import BuryProcess, CancelRun, RedoDelivery
 from wakeful.stores.request import Actor, Bulk, Doer
-from wakeful.stores.retiring import BringBackApp, RetireApp
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.alarms import ChangeAlarm
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
 from wakeful.triggers.schedules import ChangingStore, Schedules
 
 CLOSABLE = ("ready", "waiting", "running", "parked", "held")

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from wakeful.errors import ConfigError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
-from wakeful.stores.base import Row
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec
 from wakeful.stores.sealing import BINDS_SINCE, BOUND, Sealing, strict_mark
 from wakeful.stores.tampered import Finding
+from wakeful.stores.transaction import Row
 
 MOST_PASSES = 3
 

@@ -10,7 +10,7 @@ from typing import Any
 from wakeful.clock import SystemClock
 from wakeful.errors import WakefulError
 from wakeful.stored_errors import words_of
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.source import Context, ReadTrigger
 from wakeful.triggers.sources import shared

@@ -30,8 +30,10 @@ from wakeful.model import Delivery, digest
 from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
 from wakeful.stored_errors import describe, in_one_line, words_of
-from wakeful.stores.base import Alarm, Delivered, Lane, StoredCircuit, WorkLane, late_alarm
+from wakeful.stores.alarm import Alarm, late_alarm
 from wakeful.stores.tampered import refuse_tampered
+from wakeful.stores.verbs.circuits import StoredCircuit
+from wakeful.stores.verbs.outbox import Delivered, Lane, WorkLane
 
 # Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
 # of another process get lost, the lookout sees what is left within seconds. This is beside it.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # The plural of each noun, which is its command and its path, and the module in this package that declares it.
 NOUNS: dict[str, str] = {
     "alarms": "alarms",
+    "approvals": "approvals",
     "reminders": "reminders",
     "expectations": "expectations",
     "circuits": "circuits",
@@ -33,6 +34,7 @@ NOUNS: dict[str, str] = {
     "events": "events",
     "locks": "locks",
     "runs": "runs",
+    "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {"cancel": "runs", "release": "runs", "fork": "runs"}

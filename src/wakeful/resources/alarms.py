@@ -29,7 +29,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import Line, Look, Table, clock_time, line, number, plain
-from wakeful.stores.alarms import AlarmVerb, ChangeAlarm
+from wakeful.stores.verbs.alarms import AlarmVerb, ChangeAlarm
 
 
 class Alarm(TypedDict):

@@ -23,8 +23,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import number, plain
-from wakeful.stores.base import CHANNEL
-from wakeful.stores.verbs.circuits import CloseCircuit
+from wakeful.stores.verbs.circuits import CHANNEL, CloseCircuit
 
 
 class Circuit(TypedDict):

@@ -6,7 +6,7 @@ await desk.store.do(CloseCircuit(…, by=desk.by, note=desk.note))
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
@@ -123,6 +123,11 @@ def views(view: type[V], rows: Sequence[Row]) -> list[V]:
                 one[name] = convert(one[name])
         found.append(one)
     return found
+
+
+def picked(view: type[V], one: Mapping[str, Any]) -> V:
+    """The fields of a view out of a longer row, in their order."""
+    return cast("V", {name: one[name] for name in hints_of(cast("Any", view))})
 
 
 CONVERSIONS: dict[type, Callable[[Any], Any]] = {

@@ -27,7 +27,7 @@ from wakeful.resources.declare import (
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import Line, Look, Table, line, number, plain
 from wakeful.size import in_bytes
-from wakeful.stores.sources import QuarantineKind
+from wakeful.stores.verbs.take_in import QuarantineKind
 
 State = Literal["accepted", "expired", "unmatched", "quarantined"]
 WIDE = 100

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from wakeful.clock import Microseconds
-from wakeful.stores.base import Row
+from wakeful.stores.transaction import Row
 
 
 @dataclass(slots=True)

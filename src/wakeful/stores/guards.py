@@ -13,9 +13,6 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
-
-from wakeful.stores.request import Request
 
 # About 8 MiB and 20 ms for each guess. A token has at least 128 bits by its looks; this is for one that has fewer in truth.
 COST, BLOCK, MEMORY = 2**13, 8, 2**25
@@ -38,26 +35,6 @@ class TokenHash:
     def is_of(self, token: str) -> bool:
         # scrypt fills a short word up with NULs: one that ends with some has the hash of the word without them
         return "\0" not in token and hmac.compare_digest(_hashed(token, self.salt), self.hash)
-
-
-Guarded = Literal["guarded", "open", "opened", "kept"]
-"""What became of a guard: by these tokens now, none as before, none any more, or the one from before."""
-
-
-@dataclass(slots=True)
-class GuardApp(Request[Guarded]):
-    """These tokens, and no others, guard an app from now on, unless another process of it lives and the guard is not known here."""
-
-    app: str
-    tokens: tuple[TokenHash, ...]
-    knows: str | None = None
-    """The hash of the guard from before whose token is known here."""
-    own: str = ""
-    """The process that asks, if it has joined the others by now."""
-
-    @property
-    def patient(self) -> bool:
-        return True  # no run starts before: done twice it is the same
 
 
 def hashes_of(tokens: Iterable[str | None]) -> tuple[TokenHash, ...]:

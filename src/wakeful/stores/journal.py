@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from wakeful.errors import ClaimLost, StoreForbidden, StoreUnavailable
-from wakeful.stores.base import Claimed, ClaimRuns, Row, Transaction
 from wakeful.stores.request import Heard, Others, Ready, Request
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns
 from wakeful.stores.verbs.keys import lock, pass_on
 from wakeful.stores.verbs.people import write_audits
 from wakeful.stores.verbs.table import VERBS

@@ -11,23 +11,26 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from wakeful.clock import Microseconds
-from wakeful.stores.base import (
-    Alarm,
-    EnterCipher,
-    Family,
-    LeaveCiphers,
-    OldEvent,
-    RemoveFamilies,
-    RemoveTraces,
-    ResealPayloads,
-    Row,
-)
+from wakeful.stores.alarm import Alarm
 from wakeful.stores.journal import Journal
 from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
-from wakeful.stores.quarantine_room import CutQuarantine
-from wakeful.stores.sources import ForgetOld
 from wakeful.stores.tampered import Finding, Tampered
+from wakeful.stores.transaction import Row
+from wakeful.stores.verbs.keeping import EnterCipher, Family, LeaveCiphers, RemoveFamilies, RemoveTraces, ResealPayloads
+from wakeful.stores.verbs.quarantine_room import CutQuarantine
+from wakeful.stores.verbs.sources import ForgetOld
+
+
+@dataclass(frozen=True, slots=True)
+class OldEvent:
+    """An event that has no run any more: had it any, and is its payload gone already?"""
+
+    seq: int
+    accepted_at: Microseconds
+    had_runs: bool
+    gone: bool
+
 
 OVER = frozenset({"done", "denied", "cancelled"})
 WINDOW = 10_000

@@ -21,10 +21,10 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing, PayloadTampered
-from wakeful.stores.base import Row
 from wakeful.stores.binding import BINDINGS, MESSAGE_OF_ERROR, SEPARATOR, Given, Returned, named_by
 from wakeful.stores.keyring import DIGEST_LENGTH, SEALED, KeyRing, missing_key
 from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Finding, Tampered, refuse_tampered, refuse_to_act_on
+from wakeful.stores.transaction import Row
 
 LARGE = 64 * 1024  # characters
 BLOB = "@blob:"

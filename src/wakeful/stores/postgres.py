@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreForbidden, StoreFull, StoreUnavailable
 from wakeful.settings import shown_store
-from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.connections import POOLERS_REFUSAL, SAME_SERVER, budget_of, is_a_pooler, is_another
 from wakeful.stores.grants import forbidden, may_not_migrate
 from wakeful.stores.guard import GuardedPostgres
@@ -29,6 +28,7 @@ from wakeful.stores.origins import cluster, settle_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
 from wakeful.stores.request import Ready
+from wakeful.stores.transaction import Call, Count, Row, Transaction
 from wakeful.telemetry.logger import Logger, logger_of
 from wakeful.telemetry.outage import note_outage
 

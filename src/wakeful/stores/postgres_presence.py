@@ -22,8 +22,8 @@ import threading
 from typing import Any
 
 from wakeful.clock import Microseconds
-from wakeful.stores.base import Row
 from wakeful.stores.postgres import PostgresBackend, PostgresRenewer, limits
+from wakeful.stores.transaction import Row
 from wakeful.telemetry.logger import logger_of
 
 LOOKERS = 2

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.model import OWN_AGENTS
-from wakeful.stores.base import Row
+from wakeful.stores.transaction import Row
 
 PAGE = 200
 

@@ -10,9 +10,9 @@ from pydantic_core import from_json
 from wakeful.clock import to_text
 from wakeful.errors import NotFound
 from wakeful.intake.quarantine import raw_of
-from wakeful.stores.base import Row
-from wakeful.stores.reading_sources import Fetching
+from wakeful.stores.readers.base import ReadableDatabase
 from wakeful.stores.tampered import refuse_to_act_on
+from wakeful.stores.transaction import Row
 
 LONGEST_PAGE = 500
 LAST_CHARACTER = "\U0010ffff"
@@ -24,7 +24,7 @@ Shown = dict[str, Any]
 class QuarantineReader:
     """Answers questions about what is, or was, in quarantine."""
 
-    def __init__(self, database: Fetching) -> None:
+    def __init__(self, database: ReadableDatabase) -> None:
         self._database = database
 
     async def page(

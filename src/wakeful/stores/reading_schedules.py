@@ -11,8 +11,8 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, from_datetime, seconds, to_text
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.stores.base import Row
 from wakeful.stores.timing import Span, StoredSchedule
+from wakeful.stores.transaction import Row
 from wakeful.stores.verbs.schedules import RUN_STATE, schedule_of
 from wakeful.triggers.cadence import Cadence, Firing, cadence_of
 from wakeful.triggers.schedule import TIMING_FIELDS, TYPE, Rule, Schedule, as_stored

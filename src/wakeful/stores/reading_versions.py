@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from wakeful.clock import to_text
-from wakeful.stores.base import Row
+from wakeful.stores.transaction import Row
 
 AGREED = "~"  # before a version: a person let the run go on, whatever code it meets
 

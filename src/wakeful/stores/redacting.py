@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from wakeful.redaction import KNOWN, LEAST
-from wakeful.stores.base import Row
 from wakeful.stores.payloads import TEXTS, Codec
+from wakeful.stores.transaction import Row
 
 SHOWN_ONLY = TEXTS | {"error", "headers"}
 BETWEEN = "\0"  # no text that is stored holds it, so no secret is found across two texts

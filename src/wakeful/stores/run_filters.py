@@ -17,7 +17,7 @@ from itertools import combinations
 from typing import Any
 
 from wakeful.clock import SECOND, Microseconds
-from wakeful.stores.base import Row
+from wakeful.stores.transaction import Row
 
 # Two processes may store a run each at almost the same time, and not in the order of the numbers that these get.
 OUT_OF_ORDER: Microseconds = 60 * SECOND

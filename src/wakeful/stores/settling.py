@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 from wakeful.clock import SECOND, Microseconds
 from wakeful.service import Service
-from wakeful.stores.base import LookAgain, Matches, Row
+from wakeful.stores.transaction import Row
+from wakeful.stores.verbs.misfits import Matches
+from wakeful.stores.verbs.waits import LookAgain
 
 LOOK_FOR_OTHERS_EVERY = 300.0  # beside the lookout, which looks every few seconds
 LEFT_BEHIND_AFTER: Microseconds = 10 * SECOND

@@ -26,7 +26,6 @@ import apsw
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import ConfigError, Persistent, StoreFull, StoreUnavailable
 from wakeful.private_files import FILE, make_folder, mode_of, reserve
-from wakeful.stores.base import Call, Count, Row, Transaction
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.lock_holder import locked_by
@@ -42,6 +41,7 @@ from wakeful.stores.migrations import (
 )
 from wakeful.stores.origins import file_identity
 from wakeful.stores.queries import Dialect, codec, statements
+from wakeful.stores.transaction import Call, Count, Row, Transaction
 
 R = TypeVar("R")
 

@@ -1,4 +1,4 @@
-"""The store: the verbs of `base.Store`, over any database.
+"""The store: it carries out requests, over any database.
 
 What carries a claim is tried again until the database is back or the claim is lost; everything else tells its caller
 at once when the database is gone, because that caller (an HTTP request, a person) can decide better what to do.
@@ -18,96 +18,62 @@ from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ConfigError, EncryptionKeyMissing, StoreUnavailable
 from wakeful.model import Claim, Decision, Effect, Receipt, Step
 from wakeful.settings import strict_encryption
-from wakeful.stores.agents import KeepAgents
-from wakeful.stores.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
-from wakeful.stores.backfill import FillInstants, LedgerRow
-from wakeful.stores.base import (
-    AcceptEvents,
-    AnswerApproval,
-    Answered,
-    AskPerson,
-    BuryProcess,
-    Cancelled,
-    CancelRun,
-    ChangeCircuit,
-    ChangePause,
-    ChangeState,
-    CircuitChanged,
-    Claimed,
-    ClaimRuns,
-    CloseRun,
-    CommitRun,
-    EndWait,
-    EnterCipher,
-    FeedEvents,
-    FinishCancelled,
-    ForgetRuns,
-    ForkRun,
-    FreeLock,
-    HeldLock,
-    Lane,
-    LeaveRun,
-    LockHolder,
-    LookAgain,
-    NoteBinding,
-    NoteChange,
-    OpenEffect,
-    Paused,
-    RaiseAlarm,
-    RecordOperation,
-    RedoDelivery,
-    Redone,
-    RedoRun,
-    RegisterProcess,
-    ReleaseRun,
-    RetireProcess,
-    Row,
-    SaveEffect,
-    SaveTransacted,
-    Settled,
-    SettleEffect,
-    StoredCircuit,
-    TakeLock,
-    TakeOver,
-    Transaction,
-    TransactStep,
-    WorkLane,
-)
 from wakeful.stores.glance import Glance, glance_of
 from wakeful.stores.guard import GuardedPostgres
-from wakeful.stores.heartbeat import ReportHeartbeat
 from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
-from wakeful.stores.once import SaveOnce
 from wakeful.stores.payloads import Codec
 from wakeful.stores.queries import Dialect
-from wakeful.stores.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.request import Ready, Request
-from wakeful.stores.retiring import BringBackApp, RetireApp
-from wakeful.stores.scheduling import ScheduleByRun
 from wakeful.stores.sealing import BOUND, Sealing, refuse_without_mark, strict_mark
 from wakeful.stores.settling import LEFT_BEHIND_AFTER
-from wakeful.stores.sources import (
+from wakeful.stores.tampered import Tampered, refuse_to_act_on
+from wakeful.stores.timing import Fired, StoredSchedule
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.agents import KeepAgents
+from wakeful.stores.verbs.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
+from wakeful.stores.verbs.approvals import AnswerApproval, Answered, AskPerson
+from wakeful.stores.verbs.backfill import FillInstants, LedgerRow
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled
+from wakeful.stores.verbs.change import NoteChange
+from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChanged, StoredCircuit, circuit_of
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effect_of
+from wakeful.stores.verbs.expectations import KeepExpectations, SettleLook
+from wakeful.stores.verbs.feed import FeedEvents
+from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.heartbeat import ReportHeartbeat
+from wakeful.stores.verbs.keeping import EnterCipher, NoteBinding
+from wakeful.stores.verbs.locks import FreeLock, HeldLock, LockHolder, TakeLock
+from wakeful.stores.verbs.operation_keys import SaveOnce
+from wakeful.stores.verbs.outbox import Lane, RedoDelivery, WorkLane
+from wakeful.stores.verbs.pauses import ChangePause, Paused
+from wakeful.stores.verbs.people import RaiseAlarm, RecordOperation
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess, TakeOver
+from wakeful.stores.verbs.progress import LeaveRun, SaveTransacted, TransactStep
+from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.redo import Redone, RedoRun
+from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince, MakeReminder
+from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
+from wakeful.stores.verbs.schedules import ChangeSchedule, FireSchedule, SettleOccurrences, schedule_of
+from wakeful.stores.verbs.scheduling import ScheduleByRun
+from wakeful.stores.verbs.settling import Settled, SettleEffect
+from wakeful.stores.verbs.sources import (
     EnterSources,
     ForgetSource,
     HeldSource,
     HoldSource,
-    Item,
     LetSourceGo,
     ReportSource,
     ServeSources,
-    SettleQuarantine,
     StoredSource,
-    TakeIn,
-    TakenIn,
+    source_of,
 )
-from wakeful.stores.tampered import Tampered, refuse_to_act_on
-from wakeful.stores.timing import ChangeSchedule, Fired, FireSchedule, SettleOccurrences, StoredSchedule
-from wakeful.stores.verbs.circuits import circuit_of
-from wakeful.stores.verbs.effects import effect_of
-from wakeful.stores.verbs.schedules import schedule_of
-from wakeful.stores.verbs.sources import source_of
-from wakeful.stores.watching import KeepExpectations, SettleLook
+from wakeful.stores.verbs.state import ChangeState
+from wakeful.stores.verbs.take_in import Item, TakeIn, TakenIn
+from wakeful.stores.verbs.waits import EndWait, LookAgain
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
 
@@ -174,7 +140,7 @@ class RecordedBefore(Exception):
 
 
 class DatabaseStore:
-    """The verbs, over one database. See `base.Store` for what each promises."""
+    """Requests are carried out here, over one database. The class of each says what it promises."""
 
     def __init__(self, database: Database, *, probe: Probe | None = None) -> None:
         self.database = database

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakeful.cli.arguments import UsageError
-from wakeful.cli.carrying import ProgressLine, refuse_many, said_stop
-from wakeful.cli.life import Stopping, live
-from wakeful.cli.terminal import print_json, say, terminal
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
 from wakeful.resources.declare import Bulk, Resource
+from wakeful.shell.arguments import UsageError
+from wakeful.shell.carrying import ProgressLine, refuse_many, said_stop
+from wakeful.shell.life import Stopping, live
+from wakeful.shell.terminal import print_json, say, terminal
 from wakeful.surface.acting import refuse_unallowed
 from wakeful.surface.offers import Offer
 from wakeful.surface.performing import Asked, desk_for

@@ -11,9 +11,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from wakeful.cli.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
-from wakeful.cli.opening import chosen_store
-from wakeful.cli.terminal import say
 from wakeful.errors import did_you_mean
 from wakeful.operations.pace import read_rate
 from wakeful.operations.redo import MANY
@@ -21,6 +18,9 @@ from wakeful.resources import alias_of, resource_of
 from wakeful.resources.declare import UNSET, FromFile, Refused, Resource, Typed, Verb
 from wakeful.resources.given import Given
 from wakeful.resources.words import plain
+from wakeful.shell.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
+from wakeful.shell.opening import chosen_store
+from wakeful.shell.terminal import say
 from wakeful.surface.carrying import carry_out
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, perform, perform_several
@@ -280,7 +280,7 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
 
 def refuse_strangers(verb: Verb, asked: Asked) -> None:
     """Decisions of people are not for the programs that an app starts. A plan decides nothing."""
-    from wakeful.cli.person import needs_token, refuse_children
+    from wakeful.shell.person import needs_token, refuse_children
 
     if verb.person is not None and not asked.plan:
         refuse_children(verb.person)

@@ -17,13 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.change import Change, Fields, bad_body, read_change
-from wakeful.api.guarded import refuse_other_apps
-from wakeful.api.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
-from wakeful.api.problem import Problem
-from wakeful.api.reply import JsonResponse, found
-from wakeful.api.security import ApiSettings
 from wakeful.errors import NotFound, did_you_mean
+from wakeful.http.change import Change, Fields, bad_body, read_change
+from wakeful.http.guarded import refuse_other_apps
+from wakeful.http.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
+from wakeful.http.problem import Problem
+from wakeful.http.reply import JsonResponse, found
+from wakeful.http.security import ApiSettings
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Ambiguous, Resource, Unfit, Verb

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from wakeful.api.change import NOTE_LIMIT, OPERATOR, OPERATOR_LIMIT
-from wakeful.api.schema import Json, answer, listing, object_of, problems, reference
+from wakeful.http.change import NOTE_LIMIT, OPERATOR, OPERATOR_LIMIT
+from wakeful.http.schema import Json, answer, listing, object_of, problems, reference
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Bulk, Page, Resource, Verb
 from wakeful.resources.given import Given, returned_by

@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wakeful.cli.arguments import UsageError, operator_of
-from wakeful.cli.opening import changing, chosen_store, reading, sending
-from wakeful.cli.person import Token
-from wakeful.cli.terminal import print_json, terminal
 from wakeful.errors import NotFound
 from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Refused, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.resources.words import Aside
+from wakeful.shell.arguments import UsageError, operator_of
+from wakeful.shell.opening import changing, chosen_store, reading, sending
+from wakeful.shell.person import Token
+from wakeful.shell.terminal import print_json, terminal
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
@@ -191,8 +191,8 @@ def last_of(page: Any) -> Sequence[str]:
 
 def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:
     """One thing whose noun has no words of its own: a line for each field that has a value."""
-    from wakeful.cli.terminal import value
     from wakeful.resources.words import plain
+    from wakeful.shell.terminal import value
 
     del look
     wide = max(map(len, one))

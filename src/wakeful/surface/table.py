@@ -8,11 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.cli.narrow import print_fitted
-from wakeful.cli.terminal import STYLES, Cell, hanging, is_piped, print_table, say, state
 from wakeful.resources.declare import Column, Instant, Listing, Printed, Resource
 from wakeful.resources.desk import hints_of, marks_of
 from wakeful.resources.words import Aside, Line, Look, Span, Table, ago, now, plain
+from wakeful.shell.narrow import print_fitted
+from wakeful.shell.terminal import STYLES, Cell, hanging, is_piped, print_table, say, state
 
 
 def look_of(out: Console) -> Look:

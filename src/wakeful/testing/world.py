@@ -32,10 +32,11 @@ from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
 from wakeful.runtime import Runtime
-from wakeful.stores.base import BuryProcess, SettleEffect
 from wakeful.stores.journal import Probe
 from wakeful.stores.reading import LONGEST_PAGE
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.settling import SettleEffect
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake, ignore, refuse_for_channel
 from wakeful.testing.files import files_of

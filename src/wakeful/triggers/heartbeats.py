@@ -19,9 +19,9 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import ConfigError
 from wakeful.service import Service
-from wakeful.stores.base import Alarm
-from wakeful.stores.heartbeat import ReportHeartbeat, heartbeat_alarm
+from wakeful.stores.alarm import Alarm, heartbeat_alarm
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.heartbeat import ReportHeartbeat
 from wakeful.triggers.heartbeat import LARGEST_FILE, Heartbeat, HeartbeatFile, Section, data_of
 from wakeful.triggers.schedules import Schedules
 

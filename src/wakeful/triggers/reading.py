@@ -25,19 +25,10 @@ from wakeful.intake.quarantine import could_not_be_taken_in, keep
 from wakeful.model import Arrival, Event, Receipt, SourceState
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import AcceptEvents, Alarm
-from wakeful.stores.sources import (
-    HeldSource,
-    HoldSource,
-    Kept,
-    LetSourceGo,
-    QuarantineForm,
-    ReportSource,
-    TakeIn,
-    TakenIn,
-    concern_alarm,
-    source_alarm,
-)
+from wakeful.stores.alarm import Alarm, concern_alarm, source_alarm
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.sources import HeldSource, HoldSource, LetSourceGo, ReportSource
+from wakeful.stores.verbs.take_in import Kept, QuarantineForm, TakeIn, TakenIn
 from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
 

@@ -15,7 +15,7 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.quarantine import could_not_be_taken_in
 from wakeful.model import Arrival, Event
 from wakeful.stored_errors import words_of
-from wakeful.stores.sources import QuarantineForm
+from wakeful.stores.verbs.take_in import QuarantineForm
 from wakeful.triggers.source import Reader, SourceTrouble
 
 WEBHOOK = "webhook"

@@ -33,7 +33,8 @@ from wakeful.errors import (
     did_you_mean,
 )
 from wakeful.intake.cloudevents import TEXT_LIMIT
-from wakeful.stores.timing import ChangeSchedule, Settled, Span, StoredSchedule, reached
+from wakeful.stores.timing import Settled, Span, StoredSchedule, reached
+from wakeful.stores.verbs.schedules import ChangeSchedule
 from wakeful.triggers.at import At
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.schedule import Schedule, Timing

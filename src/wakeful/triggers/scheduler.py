@@ -24,9 +24,11 @@ from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, Flow
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import AcceptEvents, Alarm
+from wakeful.stores.alarm import Alarm, missed_alarm, unfired_alarm
 from wakeful.stores.tampered import refuse_tampered
-from wakeful.stores.timing import Fired, Firing, SettleOccurrences, StoredSchedule, missed_alarm, unfired_alarm
+from wakeful.stores.timing import Fired, Firing, StoredSchedule
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.schedules import SettleOccurrences
 from wakeful.triggers.schedule import TYPE, Schedule, read_definition
 from wakeful.triggers.settling import Verdict, covered, judge, missed_text
 

@@ -19,19 +19,10 @@ from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import OWN_AGENTS, Arrival, Event, Receipt
-from wakeful.stores.base import AcceptEvents
 from wakeful.stores.tampered import refuse_tampered
-from wakeful.stores.timing import (
-    ChangeSchedule,
-    ChangeVerb,
-    Fired,
-    FireSchedule,
-    Origin,
-    Settled,
-    Span,
-    StoredSchedule,
-    reached,
-)
+from wakeful.stores.timing import Fired, Origin, Settled, Span, StoredSchedule, reached
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb, FireSchedule
 from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, Unreadable, as_stored, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off

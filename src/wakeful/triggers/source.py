@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import WakefulError
 from wakeful.model import Event
-from wakeful.stores.sources import Item, QuarantineKind
+from wakeful.stores.verbs.take_in import Item, QuarantineKind
 from wakeful.triggers.base import Trigger
 
 

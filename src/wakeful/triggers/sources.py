@@ -11,7 +11,8 @@ from typing import Protocol
 from wakeful.clock import Clock
 from wakeful.errors import ConfigError
 from wakeful.model import Arrival, Event, Receipt
-from wakeful.stores.sources import EnterSources, Item
+from wakeful.stores.verbs.sources import EnterSources
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.lags import Lags
 from wakeful.triggers.reading import HOLD_AGAIN_AFTER, Reading, SourceStore

@@ -23,7 +23,8 @@ from wakeful.model import Event, Receipt
 from wakeful.rate import Rate
 from wakeful.service import Service
 from wakeful.stored_errors import storable, words_of
-from wakeful.stores.sources import EnterSources, QuarantineKind, ReportSource, ServeSources, TakeIn, TakenIn
+from wakeful.stores.verbs.sources import EnterSources, ReportSource, ServeSources
+from wakeful.stores.verbs.take_in import QuarantineKind, TakeIn, TakenIn
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.endpoint import ALWAYS_READ, Aliases, Endpoint
 from wakeful.triggers.verifier import Answer, Refused, WebhookRequest

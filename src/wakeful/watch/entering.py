@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from wakeful.stores.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.request import Actor
-from wakeful.stores.retiring import BringBackApp
-from wakeful.stores.watching import DeclaredExpectation, KeepExpectations
+from wakeful.stores.verbs.agents import DeclaredAgent, KeepAgents
+from wakeful.stores.verbs.expectations import DeclaredExpectation, KeepExpectations
+from wakeful.stores.verbs.retiring import BringBackApp
 from wakeful.telemetry.logger import logger_of
 
 

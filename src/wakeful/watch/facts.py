@@ -13,7 +13,7 @@ from pydantic_core import from_json
 from wakeful.clock import SECOND, Microseconds, to_text
 from wakeful.errors import ConfigError
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import Row
+from wakeful.stores.transaction import Row
 from wakeful.triggers import schedule as schedules
 from wakeful.watch.absence import (
     Admitted,

@@ -17,7 +17,8 @@ from typing import Any, Protocol
 from wakeful.clock import SECOND, Microseconds, readable, to_text
 from wakeful.output.outbox import LATE
 from wakeful.rate import Rate
-from wakeful.stores.base import Alarm, Row, late_alarm
+from wakeful.stores.alarm import Alarm, late_alarm
+from wakeful.stores.transaction import Row
 from wakeful.stores.verbs.failing import OPERATOR
 
 STARTS_WITHIN: Microseconds = 300 * SECOND

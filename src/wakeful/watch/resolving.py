@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.service import Service
-from wakeful.stores.alarms import ResolveAlarms
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.alarms import ResolveAlarms
 
 LOOK_EVERY = 60.0
 

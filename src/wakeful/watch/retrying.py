@@ -19,7 +19,8 @@ from pydantic_core import from_json
 from wakeful.clock import SECOND, Microseconds
 from wakeful.clock import to_second as time_text
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing
-from wakeful.stores.base import Alarm, Row
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.transaction import Row
 
 TOLD_AFTER: Microseconds = 300 * SECOND
 LIMITED_TOLD_AFTER: Microseconds = 3600 * SECOND

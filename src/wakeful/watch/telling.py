@@ -21,7 +21,7 @@ from wakeful.intake.cloudevents import TEXT_LIMIT, new_event
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, digest
 from wakeful.service import Service
-from wakeful.stores.alarms import StoredAlarm, TellAlarms
+from wakeful.stores.verbs.alarms import StoredAlarm, TellAlarms
 
 if TYPE_CHECKING:
     from wakeful.app import App

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.model import Decision, Event, Receipt
 from wakeful.service import Background
-from wakeful.stores.base import Alarm, RaiseAlarm, condition_alarm
+from wakeful.stores.alarm import Alarm, condition_alarm
+from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.telemetry.logger import logger_of
 
 FULL_AGAIN_AFTER = 60.0

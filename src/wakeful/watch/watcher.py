@@ -18,8 +18,8 @@ from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable, WakefulError
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
-from wakeful.stores.base import Alarm
-from wakeful.stores.watching import SettleLook, absence_alarm, down_alarm
+from wakeful.stores.alarm import Alarm, absence_alarm, down_alarm
+from wakeful.stores.verbs.expectations import SettleLook
 from wakeful.telemetry.outage import note_outage, outage_is_over
 from wakeful.watch.absence import KINDS, WORDS
 from wakeful.watch.facts import Crew, Expected, Facts

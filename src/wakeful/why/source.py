@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
-from wakeful.stores.sources import TOLD_THEN
+from wakeful.stores.verbs.take_in import TOLD_THEN
 from wakeful.why.schedule import at
 
 Shown = dict[str, Any]

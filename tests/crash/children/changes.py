@@ -11,7 +11,7 @@ from typing import Any
 from wakeful import App, Run, postgres_changes
 from wakeful.clock import duration
 from wakeful.runtime import Runtime
-from wakeful.stores.sources import TakeIn
+from wakeful.stores.verbs.take_in import TakeIn
 from wakeful.testing.nursery import Voice
 
 

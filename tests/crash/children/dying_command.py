@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.cli import main
-from wakeful.stores.base import RemoveFamilies
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.keeping import RemoveFamilies
 
 
 def die(*_: Any, **__: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from wakeful import App, Run, files
 from wakeful.clock import SECOND
 from wakeful.runtime import Runtime
-from wakeful.stores.sources import TakeIn
+from wakeful.stores.verbs.take_in import TakeIn
 
 
 def main(plan: dict[str, Any]) -> None:

@@ -21,10 +21,10 @@ from pydantic_core import to_json
 from crash.children.plan import Plan
 from crash.children.workload import Counter, build
 from wakeful.api.serving import create
-from wakeful.cli.life import fast_loop
 from wakeful.clock import SECOND
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
+from wakeful.shell.life import fast_loop
 from wakeful.stores import postgres
 from wakeful.testing import Boundaries, Boundary
 from wakeful.testing.nursery import Voice

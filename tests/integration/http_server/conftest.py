@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from wakeful.cli.life import fast_loop
+from wakeful.shell.life import fast_loop
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 

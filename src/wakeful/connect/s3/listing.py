@@ -24,7 +24,7 @@ from wakeful.connect.s3.aws import client, in_words
 from wakeful.connect.s3.objects import ObjectChange, ObjectOperation
 from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import NotFound
-from wakeful.stores.base import Row
 from wakeful.stores.migrations import Applied
 from wakeful.stores.payloads import Codec
 from wakeful.stores.queries import Dialect
+from wakeful.stores.transaction import Row
 
 LONGEST_PAGE = 500
 LONGEST_CURSOR = 18

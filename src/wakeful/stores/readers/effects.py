@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from wakeful.clock import to_text
-from wakeful.stores.base import HeldEffect, Row
+from wakeful.clock import Microseconds, to_text
 from wakeful.stores.readers.base import (
     LAST_CHARACTER,
     LONGEST_PAGE,
@@ -18,6 +18,22 @@ from wakeful.stores.readers.base import (
     shown,
 )
 from wakeful.stores.shown_errors import shown_error
+from wakeful.stores.transaction import Row
+
+
+@dataclass(frozen=True, slots=True)
+class HeldEffect:
+    """As much of a held effect as it takes to settle many of them."""
+
+    id: str
+    agent: str
+    action: str
+    run: str
+    called: bool
+    opened_at: Microseconds
+    reason: str | None
+    staged: bool
+    returns: str | None  # the JSON schema of what its action returns, if that is known and is read
 
 
 class ReadsEffects(ReadsDatabase):

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
-from wakeful.stores.base import Row
 from wakeful.stores.readers.base import (
     LAST_CHARACTER,
     LONGEST_PAGE,
@@ -28,6 +27,7 @@ from wakeful.stores.reading_chains import chain_summary
 from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.run_filters import RunFilter, runs_between
 from wakeful.stores.shown_errors import shown_error
+from wakeful.stores.transaction import Row
 
 SLICE = 20  # runs that are put together in one turn of the event loop
 # What is shown of a run beside its own row, and the column of that by which it is found: its seq, its root, or its event.

@@ -1,40 +1,23 @@
-"""Sources of events."""
+"""Sources of events, for code that has a reader: see `resources.sources`."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wakeful.stores.readers.alarms import ReadsAlarms
-from wakeful.stores.sources import source_alarm
-from wakeful.stores.watching import NOT_READ, absence_alarm
-
-if TYPE_CHECKING:
-    from wakeful.stores.reading_sources import SourceReader
 
 
 class ReadsSources(ReadsAlarms):
     """Sources of events."""
 
-    @cached_property
-    def of_sources(self) -> SourceReader:
-        from wakeful.stores.reading_sources import SourceReader
+    async def sources(self, *, app: str | None = None) -> list[Any]:
+        """As `GET /v1/sources` lists them."""
+        from wakeful.resources import desk, sources
 
-        return SourceReader(self._database)
+        return await sources.sources(desk.looking(self), app=app)
 
-    async def sources(self, *, app: str | None = None) -> list[dict[str, Any]]:
-        """What brings events in, by app and name."""
-        return await self.of_sources.all(app=app)
+    async def source(self, name: str, app: str | None = None) -> Any:
+        """As `GET /v1/sources/{name}` answers it, or None. NotFound if several apps have it, and none is named."""
+        from wakeful.resources import desk, sources
 
-    async def source(self, name: str, app: str | None = None) -> dict[str, Any] | None:
-        """Everything about one source, with the alarms that are about it."""
-        found = await self.of_sources.one(name, app)
-        if found is None:
-            return None
-        keys = (
-            source_alarm(found["app"], name),
-            absence_alarm(found["app"], name, NOT_READ),
-            f"lag/{found['app']}/{name}",
-        )
-        alarms = (await self.alarms())["alarms"]
-        return {**found, "alarms": [one for one in alarms if one["key"] in keys]}
+        return await sources.find(desk.looking(self), name, app=app)

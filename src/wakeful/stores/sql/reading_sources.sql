@@ -1,8 +1,11 @@
 -- Sources for people: how each is, and whether anybody reads it.
 
 -- list_sources(now, app, name) --
--- With the process that reads it, and what is left of its lease: null where there is none, or it is gone for long.
-select {source}, process.host, process.pid, process.state, process.lease_until - {now}
+-- With the process that reads it: null where there is none, or it is gone for long.
+select source.app, source.name, source.kind, source.state, source.error as reason, source.since, source.lag, source.behind,
+  source.event_at, source.read_at, source.taken, source.repeated, source.refused, source.quarantined, source.agents,
+  source.cursor, source.token, source.holder as process, process.host, process.pid,
+  case when process.state = 'alive' and process.lease_until > {now} then 1 else 0 end as alive
 from wakeful_source source left join wakeful_process process on process.id = source.holder
 where (cast(:app as text) is null or source.app = :app) and (cast(:name as text) is null or source.name = :name)
 order by source.app, source.name
@@ -12,8 +15,10 @@ order by source.app, source.name
 select app, count(*) from wakeful_process where state = 'alive' and lease_until > {now} and app is not null group by app
 
 -- servers_of_sources(now, app, name) --
--- Which processes answer, or answered, the requests to webhooks, and what is left of their leases; the last one first.
-select server.app, server.source, server.process, process.host, process.pid, process.state, process.lease_until - {now}, server.since
+-- Which processes answer, or answered, the requests to webhooks, and when their leases end, or ended; the last one first.
+select server.process, process.host, process.pid,
+  case when process.state = 'alive' and process.lease_until > {now} then 1 else 0 end as alive,
+  server.since, process.lease_until as until, server.app, server.source
 from wakeful_server server left join wakeful_process process on process.id = server.process
 where (cast(:app as text) is null or server.app = :app) and (cast(:name as text) is null or server.source = :name)
 order by server.app, server.source, process.lease_until desc

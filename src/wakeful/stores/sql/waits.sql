@@ -191,9 +191,9 @@ returning id, app, agent
 -- open_questions(app) --
 select id from wakeful_approval where app = :app and state = 'open'
 
--- page_of_approvals(state, after, most) --
+-- page_of_approvals(after, most, state) --
 -- Newest first; `after` is the seq of the last one seen.
-select approval.seq, approval.id, approval.app, approval.agent, run.id, approval.question, approval.asked_of,
+select approval.seq, approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
   approval.answered_at
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
@@ -202,7 +202,7 @@ order by approval.seq desc limit :most
 
 -- find_approvals(id, upper) --
 -- By id, or by the beginning of one.
-select approval.seq, approval.id, approval.app, approval.agent, run.id, approval.question, approval.asked_of,
+select approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
   approval.answered_at
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq

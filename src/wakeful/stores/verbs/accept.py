@@ -2,27 +2,86 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
-from wakeful.errors import IdempotencyConflict, StoreUnavailable
-from wakeful.model import Arrival, Receipt
-from wakeful.stores.base import AcceptEvents, SaveSteps, Transaction
-from wakeful.stores.tampered import Tampered
+from wakeful.model import Arrival, Claim, Receipt, Step
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import Others, Ready, Request
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.admit import admit
 from wakeful.stores.verbs.chains import judge_loops
+from wakeful.stores.verbs.duplicates import count_duplicates
 from wakeful.stores.verbs.entry import Entry
-from wakeful.stores.verbs.progress import save_steps
+from wakeful.stores.verbs.idempotency import Result, take_keys, write_answers
+from wakeful.stores.verbs.locks import HeldLock
+from wakeful.stores.verbs.misfits import Matches
+from wakeful.stores.verbs.progress import SaveSteps, save_steps
 from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
-Result = list[Receipt] | Exception
+
+@dataclass(slots=True)
+class AcceptEvents(Request[list[Receipt]]):
+    """Store events with what becomes of them. All of them or, on an error, none.
+
+    `idempotency` is (key, digest of the request): the same key again gets the first answer, or IdempotencyConflict.
+    With `claim` and `step` the events come from inside a run: they are stored together with its checkpoint.
+    """
+
+    app: str
+    arrivals: list[Arrival]
+    idempotency: tuple[str, str] | None = None
+    claim: Claim | None = None
+    step: Step | None = None
+    written: Callable[[Receipt], str] | None = None  # what the checkpoint says; else the receipt
+    adopts: bool = False  # the run that was made is a child: its end is told to the step
+    matches: Matches | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for this: (app, agent)
+    locks: tuple[HeldLock, ...] = ()
+    alarmed: bool = False  # a loop was stopped, or a condition ran out of its budget: there is an alarm to tell
+
+    @property
+    def process(self) -> str | None:
+        return None if self.claim is None else self.claim.process
+
+    fenced = True
+    plain = True
+    may_wake = True
+
+    @property
+    def patient(self) -> bool:
+        return self.claim is not None
+
+    def size(self) -> tuple[int, int]:
+        return len(self.arrivals) - 1, sum([len(arrival.envelope) for arrival in self.arrivals])
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        for arrival in self.arrivals:
+            for admission in arrival.admissions:
+                if admission.flow is not None:
+                    lanes.add(self.app, admission.agent, admission.flow)
+
+    def readies(self) -> Ready | None:
+        agents = frozenset(
+            [one.agent for arrival in self.arrivals for one in arrival.admissions if one.run_id is not None]
+        )
+        return Ready(self.app, agents) if agents else None
+
+    def alarming(self) -> bool:
+        return self.alarmed
+
+    def tell(self, result: list[Receipt], others: Others) -> None:
+        for arrival, receipt in zip(self.arrivals, result or [], strict=False):
+            if receipt.status != "duplicate":
+                for one in arrival.admissions:
+                    if one.run_id is not None and one.run_id not in others.taken:
+                        others.hear(self.app, one.agent)
+
 
 # What a run may wait for: not what came too late.
 BRINGS = frozenset({"accepted", "unmatched"})
-CONTENT = ("type", "subject", "datacontenttype", "dataschema", "data")
 
 
 def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transaction[list[Result]]:
@@ -33,7 +92,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     duplicates, and keep what conflicts. 6. Write the answers beside the keys.
     """
     results: list[Result | None] = [None] * len(requests)
-    repeats = yield from _take_keys(now, requests, results)
+    repeats = yield from take_keys(now, requests, results)
     yield from _save_checkpoints(now, requests, results)
 
     pending = [number for number, result in enumerate(results) if result is None and number not in repeats]
@@ -79,13 +138,13 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
         receipt_of[seq].skipped[agent] = reason
     yield from _bring_to_waits(now, fresh, [(requests[number], results[number]) for number in pending])
     if known:
-        yield from _count_duplicates(now, known)
+        yield from count_duplicates(now, known)
     if known or decided or judged:
         yield from _correct_checkpoints(now, requests, results)
     stored = [(requests[number], results[number]) for number in pending]
     yield from _adopt_children(stored)
     yield from _tell_in_vain(now, stored)
-    yield from _write_answers([(requests[number], results[number]) for number in pending])
+    yield from write_answers([(requests[number], results[number]) for number in pending])
     for number, first in repeats.items():
         results[number] = results[first]
     return [result if result is not None else [] for result in results]
@@ -289,58 +348,6 @@ def _tell_in_vain(now: int | None, stored: list[tuple[AcceptEvents, Result | Non
         yield from save_steps(now, failed)
 
 
-def _count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> Transaction[None]:
-    counted = yield "count_duplicate", [(arrival.key,) for arrival, _ in sorted(known, key=lambda pair: pair[0].key)]
-    first_of = {row[0]: (row[1], row[2]) for row in counted}
-    if len(first_of) < len({arrival.key for arrival, _ in known}):
-        message = (
-            "an event whose deduplication window is over was just removed, and has come again: nothing was stored yet"
-        )
-        raise StoreUnavailable(message)
-    rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _ in first_of.values()})]
-    runs: dict[int, list[str]] = {}
-    for event_seq, run in rows:
-        runs.setdefault(event_seq, []).append(run)
-    for arrival, receipt in known:
-        receipt.runs = runs.get(first_of[arrival.key][0], [])
-    # One without an envelope only says that it came again (verbs/sources.py).
-    differing = [pair for pair in known if pair[0].envelope and pair[0].content != first_of[pair[0].key][1]]
-    if differing:
-        yield from _keep_conflicts(now, differing, {key: seq for key, (seq, _) in first_of.items()})
-
-
-def _keep_conflicts(
-    now: int | None, differing: list[tuple[Arrival, Receipt]], seqs: dict[str, int]
-) -> Transaction[None]:
-    """Other digests may still say the same, in another order. Each content is looked at once, however often it came: a
-    large event and a thousand deliveries of its identity must not hold up everybody else.
-    """
-    firsts = yield "envelope_of_event", [(seq,) for seq in sorted({seqs[arrival.key] for arrival, _ in differing})]
-    # What an event said whose payload was removed, or tampered with, nobody knows any more: then it is a repeat, as far as can be told.
-    said = {
-        seq: canonical(envelope) if envelope and not isinstance(envelope, Tampered) else None
-        for seq, envelope in firsts
-    }
-    other: dict[tuple[int, str], bool] = {}
-    conflicts = []
-    for arrival, receipt in differing:
-        seq = seqs[arrival.key]
-        place = (seq, arrival.content)
-        if place not in other:
-            other[place] = said[seq] is not None and canonical(arrival.envelope) != said[seq]
-            if other[place]:
-                conflicts.append((now, seq, arrival.content, arrival.envelope))
-        receipt.conflict = other[place]
-    if conflicts:
-        yield "insert_conflict", conflicts
-
-
-def canonical(envelope: str) -> str:
-    """What an event says, whenever and however it came, and in whatever order."""
-    event = json.loads(envelope)
-    return json.dumps([event.get(name) for name in CONTENT], sort_keys=True)
-
-
 def _save_checkpoints(
     now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
 ) -> Transaction[None]:
@@ -377,50 +384,3 @@ def _correct_checkpoints(
 
 def _written(request: AcceptEvents, receipt: Receipt) -> str:
     return to_json(receipt.to_json()).decode() if request.written is None else request.written(receipt)
-
-
-def _take_keys(
-    now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
-) -> Transaction[dict[int, int]]:
-    """Before anything else is stored, so that a refused request leaves nothing behind. Where another process is just
-    storing a request with the same key, the insert waits for its end. Returns which requests repeat which other one of
-    this very transaction.
-    """
-    keyed = [
-        (request.app, request.idempotency, number) for number, request in enumerate(requests) if request.idempotency
-    ]
-    takers: dict[tuple[str, str], int] = {}
-    repeats: dict[int, int] = {}
-    for app, (key, digest), number in sorted(keyed, key=lambda one: (one[0], one[1][0], one[2])):
-        taker = takers.get((app, key))
-        if taker is not None:
-            if requests[taker].idempotency == (key, digest):
-                repeats[number] = taker
-            else:
-                results[number] = _refuse_key(key)
-        elif (yield "insert_idempotency", [(now, app, key, digest)]):
-            takers[app, key] = number
-        else:
-            found = yield "find_idempotency", [(app, key)]
-            results[number] = _answer_again(found[0][1]) if found[0][0] == digest else _refuse_key(key)
-    return repeats
-
-
-def _refuse_key(key: str) -> IdempotencyConflict:
-    return IdempotencyConflict(
-        f"Idempotency-Key {key!r} was used before for a request with other content: use a new key for a new request"
-    )
-
-
-def _answer_again(response: str) -> list[Receipt]:
-    return [Receipt.from_json(one) for one in from_json(response)]
-
-
-def _write_answers(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
-    answers = [
-        (request.app, request.idempotency[0], to_json([receipt.to_json() for receipt in receipts]).decode())
-        for request, receipts in stored
-        if request.idempotency is not None and isinstance(receipts, list)
-    ]
-    if answers:
-        yield "answer_idempotency", answers

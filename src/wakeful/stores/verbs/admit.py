@@ -22,8 +22,8 @@ from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import Flow, Outcome, RunState
-from wakeful.stores.base import Count, Transaction
 from wakeful.stores.lanes import Lane
+from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.entry import Entry
 from wakeful.stores.verbs.keys import take_places
 from wakeful.stores.verbs.once import take_once

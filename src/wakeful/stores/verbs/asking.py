@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import AskPerson, Row, Transaction, ask_alarm
-from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.alarm import ask_alarm
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.people import resolve_alarms
 
 NOBODY_ANSWERED = "nobody answered in time"
 SHOWN_OF_AN_ANSWER = 200
-
-
-def tell_asked(now: int | None, request: AskPerson) -> Transaction[None]:
-    """The question was just stored, and is not answered."""
-    if request.alarm is not None:
-        yield from open_alarms(now, [request.alarm])
 
 
 def tell_answered(

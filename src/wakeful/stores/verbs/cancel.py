@@ -3,21 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from wakeful.errors import ClaimLost
-from wakeful.model import FINAL_RUN_STATES, Outcome, RunState
-from wakeful.stores.base import Cancelled, CancelRun, Count, FinishCancelled, FinishRun, Row, Transaction
-from wakeful.stores.request import Actor
+from wakeful.errors import CancelAsked, ClaimLost
+from wakeful.model import FINAL_RUN_STATES, Claim, Outcome, RunState
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready
 from wakeful.stores.tampered import plain
+from wakeful.stores.transaction import Count, Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.redo import queue
 from wakeful.stores.verbs.refusal import Refusal, lost, refused
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.progress import FinishRun
+
+
+@dataclass(slots=True)
+class Cancelled:
+    """What became of it. `now`: `cancelled` at once; or `ready`, for a worker to undo what it did; or still `running`, until
+    its next step. `refused` says why nothing was changed.
+    """
+
+    run: str
+    was: RunState
+    now: RunState
+    refused: str | None = None
+
+
+@dataclass(slots=True)
+class CancelRun(ByPerson[Cancelled | None]):
+    """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
+    other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
+
+    With `claim` only this attempt of it is meant, by whoever has it: ClaimLost if that is over.
+    """
+
+    id: str
+    claim: Claim | None = None
+    undo: bool = True  # False: it is over at once, and what it did stays: no worker has its code any more
+
+    @property
+    def process(self) -> str | None:
+        return None if self.claim is None else self.claim.process
+
+    fenced = True
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        lanes.named.add(self.id)
+
+    def follow(self, result: Cancelled | None, heard: Heard) -> None:
+        if result is not None and result.refused is None:
+            heard.stops(CancelAsked(result.run, self.by.name, self.note))
+
+    def audit(self, result: Cancelled | None) -> Audit | None:
+        """Who asked a run to stop was written down then: the worker that obeys writes nothing more."""
+        if result is None or result.refused is not None or self.claim is not None:
+            return None
+        return Audit("cancel", None, result.run, self.note)
+
+
+@dataclass(slots=True)
+class FinishCancelled(OfRun[None]):
+    """A run that was to stop has undone what it did: it is over. Nothing that it had prepared leaves any more."""
+
+    app: str
+    reason: str
+    outcome: Outcome
+
+    ends_a_run = True
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=True)
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, _: None, others: Others) -> None:
+        others.all = True  # runs that it called may have been asked to stop
+
+    def follow(self, _: None, heard: Heard) -> None:
+        heard.stops(None)  # the runs that it called may run here
+
 
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wakeful.model import Admission, Arrival, Decision, Loop
-from wakeful.stores.base import Alarm, Transaction
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms
 
 Place = tuple[str, str, str]  # app, chain, agent

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from wakeful.stores.base import Count, NoteChange, Transaction
+from wakeful.model import Step
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.request import OfRun
+from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.progress import step_row
 from wakeful.stores.verbs.refusal import Refusal, lost
+
+
+@dataclass(slots=True)
+class NoteChange(OfRun[None]):
+    """A run meets other code than it began with: a fact about that. With `version` it has gone over to that one; with
+    `restart` what it had recorded is dropped, in the same transition.
+    """
+
+    fact: Step
+    version: str | None = None
+    restart: bool = False
+    alarm: Alarm | None = None
+
+    def alarming(self) -> bool:
+        return self.alarm is not None
 
 
 def note_changes(now: int | None, requests: Sequence[NoteChange]) -> Transaction[list[Refusal | None]]:

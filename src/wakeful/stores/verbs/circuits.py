@@ -2,25 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from wakeful.stores.base import (
-    CHANNEL,
-    Alarm,
-    ChangeCircuit,
-    CircuitChange,
-    CircuitChanged,
-    LeaveRun,
-    Row,
-    StoredCircuit,
-    Transaction,
-    circuit_alarm,
-    late_alarm,
-)
-from wakeful.stores.request import Audit, ByPerson, Request
+from wakeful.clock import Microseconds
+from wakeful.model import CircuitState, RunState
+from wakeful.stores.alarm import Alarm, circuit_alarm, late_alarm
+from wakeful.stores.request import ANYTHING, Audit, ByPerson, Others, Ready, Request
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.progress import LeaveRun
+
+# Before the name of a channel: the name of its circuit.
+CHANNEL = "channel:"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCircuit:
+    """The row of a dependency that is, or was, down; and what its next state depends on."""
+
+    name: str
+    state: CircuitState
+    failures: int
+    error: str | None
+    rest: Microseconds
+    next_at: Microseconds | None
+    released: int
+    probe_seq: int | None
+    changed_at: Microseconds
+    now: Microseconds  # the store's own time
+    probe_state: RunState | None = None
+    parked: bool = False  # does anybody wait for it?
+    opened_at: Microseconds | None = None  # since when it is not closed
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChange:
+    """What is to become of a circuit: its next state, and how many parked runs come back with it, the oldest first.
+    `probes`: the one that comes back is to try; without one the circuit stays as it was.
+    """
+
+    circuit: StoredCircuit
+    come_back: int = 0
+    probes: bool = False
+    reason: str | None = None
+    alarm: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChanged:
+    """How a circuit stands now, and how many runs came back."""
+
+    circuit: StoredCircuit
+    came_back: int
+    changed: bool
+
+
+@dataclass(slots=True)
+class ChangeCircuit(Request[CircuitChanged]):
+    """Whatever happens to a circuit, as one transition: `change` is asked while its row is locked, as it is then. `rest` is
+    for one that is made now.
+    """
+
+    app: str
+    name: str
+    rest: Microseconds
+    change: Callable[[StoredCircuit], CircuitChange]
+
+    @property
+    def patient(self) -> bool:
+        return True
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def alarming(self) -> bool:
+        return True
+
+    def tell(self, result: CircuitChanged, others: Others) -> None:
+        others.all = others.all or result.changed
 
 
 @dataclass(slots=True)

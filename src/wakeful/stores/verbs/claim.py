@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import Claim, Outcome, StateRead, Step
-from wakeful.stores.base import Claimed, ClaimRuns, ForgetRuns, Limit, Row, Transaction
+from wakeful.stores.request import ANYTHING, Others, Ready, Request
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.gathered import load_gathered
 from wakeful.stores.verbs.limits import (
+    Limit,
     Room,
     fair_shares,
     lift_rates,
@@ -24,6 +27,70 @@ from wakeful.stores.verbs.limits import (
 )
 from wakeful.stores.verbs.state import claim_serial, load_states_of_keys
 from wakeful.stores.verbs.versions import Apart, read_aparts
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of how many processes that have an agent this is one, and how many runs of it this one has already."""
+
+    processes: int
+    own: int
+
+
+@dataclass(slots=True)
+class Claimed:
+    """What a claim brought."""
+
+    claims: list[Claim]
+    asked: list[tuple[str, int]]
+    next_due: Microseconds | None
+    solo_waiting: bool
+    alone: bool = False  # it looked only for a run that must go alone
+    left: frozenset[str] = frozenset()  # agents of which some were left to other processes
+    failing: frozenset[str] = frozenset()  # agents whose last runs ended dead
+
+
+@dataclass(slots=True)
+class ClaimRuns(Request[Claimed]):
+    """Take due runs. `wants` is asked when the transaction is put together: (agent, most) for each agent with room."""
+
+    app: str
+    process: str
+    wants: Callable[[], list[tuple[str, int]]]
+    solo: Callable[[], bool]
+    wanted: list[tuple[str, int]] = field(default_factory=list)
+    serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
+    keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
+    drains: Mapping[str, Microseconds] = field(
+        default_factory=dict
+    )  # how long runs are left to the code that they belong to
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
+    shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
+    room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
+
+    fenced = True
+    claims = True
+
+
+@dataclass(slots=True)
+class ForgetRuns(Request[int]):
+    """Give back what this process owns without knowing it: claims whose answer was lost with the connection."""
+
+    process: str
+    known: frozenset[str]
+
+    fenced = True
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def gives_back(self) -> bool:
+        return True
+
+    def tell(self, result: int, others: Others) -> None:
+        others.all = others.all or bool(result)
+
 
 # When to look again for a run that must go alone, and whose row another process is just holding.
 SOMEBODY_HAS_IT: Microseconds = 50_000

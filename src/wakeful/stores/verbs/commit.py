@@ -3,19 +3,117 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import CancelAsked, ClaimLost, StateChanged
-from wakeful.model import Claim
-from wakeful.stores.base import CloseRun, CommitRun, Count, Redone, ReleaseRun, StateChange, Transaction
+from wakeful.model import Claim, Delivery, Effect, Outcome
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready
 from wakeful.stores.tampered import held_for_tampering, how_to_go_on
+from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import went_well
 from wakeful.stores.verbs.held import HeldRun, note_held, resolve_held
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.verbs.redo import Redone
 from wakeful.stores.verbs.refusal import refused
+
+
+@dataclass(slots=True)
+class StateChange:
+    """What a run would save of its agent's state, if that is still the version that it read."""
+
+    app: str
+    agent: str
+    key: str
+    version: int
+    value: str
+
+
+@dataclass(slots=True)
+class CommitRun(OfRun[None]):
+    """Let out what a run returned, sent and staged, in one transition. `then`: it is done, or it stays running to release
+    what it staged; or nothing leaves and it is held, with all of it stored for a person to see.
+
+    StateChanged when the state of its agent has another version by now: then nothing was stored.
+    """
+
+    app: str
+    output: str
+    outcome: Outcome
+    then: Literal["done", "running", "held"] = "done"
+    deliveries: list[Delivery] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    state: StateChange | None = None
+    reason: str | None = None
+    alarm: Alarm | None = None
+    dropped: list[str] = field(default_factory=list)  # staged by an earlier commit of this run, and not asked for again
+    resolves: str | None = None  # the key of an alarm that is over with this
+    woken: list[tuple[str, str]] = field(default_factory=list)
+    well_again: bool = False  # as in FinishRun
+
+    may_wake = True
+
+    @property
+    def ends_a_run(self) -> bool:  # type: ignore[override]  # one that goes on to release what it staged does not
+        return self.then != "running"
+
+    def size(self) -> tuple[int, int]:
+        characters = len(self.output) + sum([len(one.message) for one in self.deliveries])
+        return len(self.deliveries) + len(self.effects), characters
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=self.then != "done")
+
+    def readies(self) -> Ready | None:
+        claim = self.claim
+        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
+
+    def alarming(self) -> bool:
+        return self.alarm is not None or self.well_again
+
+
+@dataclass(slots=True)
+class CloseRun(OfRun[None]):
+    """A run that was committed has released all that it staged: it is done."""
+
+    outcome: Outcome
+    output: str | None = None  # for whoever called it
+    woken: list[tuple[str, str]] = field(default_factory=list)
+    well_again: bool = False  # as in FinishRun
+
+    may_wake = True
+    ends_a_run = True
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=False)
+
+    def readies(self) -> Ready | None:
+        claim = self.claim
+        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
+
+    def alarming(self) -> bool:
+        return self.well_again
+
+
+@dataclass(slots=True)
+class ReleaseRun(ByPerson[Redone | None]):
+    """A person lets a held output out as it is."""
+
+    id: str
+
+    def follow(self, _: Redone | None, heard: Heard) -> None:
+        heard.deliveries()
+
+    def audit(self, result: Redone | None) -> Audit | None:
+        return None if result is None or result.refused is not None else Audit("release", None, self.id, self.note)
+
 
 Refusal = ClaimLost | CancelAsked | StateChanged | None
 Place = tuple[int, int]

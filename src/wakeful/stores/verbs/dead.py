@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import Transaction
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import resolve_alarms
 
 

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from wakeful.errors import CancelAsked, ClaimLost, CountedOn, LockLost
 from wakeful.model import Decision, Effect
-from wakeful.stores.base import OpenEffect, SaveEffect, Settled, SettleEffect, Transaction
 from wakeful.stores.notes import opened, opening
+from wakeful.stores.request import OfRun
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.followers import counted_on, tell_followers
-from wakeful.stores.verbs.held import HeldRun, resolve_held
-from wakeful.stores.verbs.locks import lost_locks
+from wakeful.stores.verbs.locks import HeldLock, lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
-from wakeful.stores.verbs.settling import correct, note_stored, unfit
+
+# An action: its app, its reference, its name, and the JSON schema of its result, if that is declared.
+ActionResult = tuple[str, str, str, str | None]
+
+
+@dataclass(slots=True)
+class OpenEffect(OfRun[Effect | Decision]):
+    """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
+    One that was staged is known already, and opened now.
+
+    Comes back with the effect as it is stored (an earlier attempt, or a replay of the run, may have settled it already),
+    or with a decision that is not "allow": then nothing was opened.
+    """
+
+    app: str
+    effect: Effect
+    decide: Callable[[], Decision]
+    locks: tuple[HeldLock, ...] = ()
+    declares: ActionResult | None = None  # at its first use by a process: what its action returns
+    undoes_key: tuple[str, str] | None = None  # what it undoes has a business key: the action and the key
+
+
+@dataclass(slots=True)
+class SaveEffect(OfRun[None]):
+    """What became of an effect."""
+
+    effect: Effect
+    woken: Sequence[tuple[str, str]] = ()  # runs that waited for the end of an undo: (app, agent)
+
+    worth_storing = True
+    may_wake = True
+
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost | CountedOn
-SETTLED_BY_PEOPLE = frozenset({"held", "intent", "unknown"})
 
 
 def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
@@ -87,48 +118,6 @@ def save_effects(now: int | None, requests: Sequence[SaveEffect]) -> Transaction
     for one in ends if keyed else ():
         one.woken = yield from tell_followers(now, one.effect.undoes or "")
     return results
-
-
-def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transaction[list[Settled | None]]:
-    """A person's answer, and the run goes on unless another of its effects is held. A result that does not fit is refused; one
-    that was given before can be corrected.
-    """
-    results: list[Settled | None] = []
-    for one in requests:
-        settled = yield from _settle(now, one)
-        results.append(settled)
-    return results
-
-
-def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
-    found = yield "find_effect", [(one.id,)]
-    if not found:
-        return None
-    root, effect, run = found[0][0], effect_of(found[0]), found[0][-1]
-    again = effect.state == "confirmed" and effect.given and one.state == "confirmed" and one.result is not None
-    if effect.state in SETTLED_BY_PEOPLE or again:
-        refused = yield from unfit(one)
-        if refused is not None:
-            return Settled(effect, run, first=False, refused=refused, unfit=True)
-    if again:
-        return (yield from correct(now, one, effect, root, run))
-    holder = one.id if effect.undoes is None else effect.undoes
-    keyed = yield "lock_keys_of_effect", [(holder,)]
-    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.by.name, one.note, one.state)]
-    if settled:
-        if one.state == "confirmed":
-            if effect.undoes is not None:
-                yield "mark_undone", [(now, one.id, effect.undoes)]
-            yield from note_stored(one.id, root)
-        elif effect.given:
-            yield "note_stored_before", [(one.id, None)]
-        if keyed:
-            yield from tell_followers(now, holder)
-        released = yield "release_held_runs", [(now, root)]
-        ended = f"{one.state} by {one.by.name}" + (f": {one.note}" if one.note else "")
-        yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
-    found = yield "find_effect", [(one.id,)]
-    return Settled(effect_of(found[0]), run, first=bool(settled))
 
 
 def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wakeful.model import Claim
-from wakeful.stores.base import Transaction
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.waits import Woken, close_waits, tell_joined, tell_parents
 
 

@@ -3,10 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from wakeful.stores.base import Alarm, Transaction
+from wakeful.clock import Microseconds
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.request import Request
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
-from wakeful.stores.watching import KeepExpectations, SettleLook
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredExpectation:
+    """What an app's code expects. `definition` is JSON."""
+
+    name: str
+    kind: str
+    definition: str
+    agent: str | None = None
+    owner: str | None = None
+
+
+@dataclass(slots=True)
+class KeepExpectations(Request[None]):
+    """Store what an app expects now. One that is new, or expects something else than before, counts from this moment on; those
+    that are not there any more are removed.
+    """
+
+    app: str
+    declared: list[DeclaredExpectation]
+
+
+@dataclass(slots=True)
+class SettleLook(Request[None]):
+    """What one look at an app found: alarms to open or to refresh, alarms that are over, and what was met when."""
+
+    app: str
+    alarms: list[Alarm] = field(default_factory=list)
+    over: list[str] = field(default_factory=list)
+    met: list[tuple[str, Microseconds]] = field(default_factory=list)
+
+    def alarming(self) -> bool:
+        return True
 
 
 def keep_expectations(now: int | None, requests: Sequence[KeepExpectations]) -> Transaction[list[None]]:

@@ -10,12 +10,28 @@ own dead letters, whether its agent has a row; nobody else has anything to do wi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wakeful.clock import to_text
 from wakeful.model import Claim
-from wakeful.stores.alarms import failing_alarm, paused_alarm
-from wakeful.stores.base import Alarm, FinishRun, Streak, Transaction
+from wakeful.stores.alarm import Alarm, failing_alarm, paused_alarm
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.progress import FinishRun
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """What becomes of an agent whose runs end dead one after the other (None: nothing), and what this one died of."""
+
+    alarm_after: int | None
+    pause_after: int | None
+    words: str
+    owner: str | None = None
+
 
 OPERATOR = "wakeful"
 

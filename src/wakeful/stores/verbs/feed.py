@@ -3,11 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from wakeful.stores.base import FeedEvents, Transaction
+from wakeful.model import Decision, Flow
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import Audit, ByPerson, Others, Ready
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.admit import NewRun, insert_runs
 from wakeful.stores.verbs.entry import Entry
 from wakeful.stores.verbs.once import take_once
+
+
+@dataclass(slots=True)
+class FeedEvents(ByPerson[int]):
+    """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
+    that policy does not allow; `flows` says of an event's run which key and priority it has, where the agent has any.
+    """
+
+    app: str
+    agent: str
+    reason: str
+    runs: list[tuple[int, str]]
+    denied: list[tuple[int, Decision]] = field(default_factory=list)
+    flows: dict[int, Flow] = field(default_factory=dict)
+    overrules: bool = False  # also what policy denied to it
+
+    def size(self) -> tuple[int, int]:
+        return len(self.runs) + len(self.denied) - 1, 0
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        for flow in self.flows.values():
+            lanes.add(self.app, self.agent, flow)
+
+    def readies(self) -> Ready | None:
+        return Ready(self.app, frozenset({self.agent})) if self.runs else None
+
+    def tell(self, result: int, others: Others) -> None:
+        others.all = others.all or bool(result)
+
+    def audit(self, result: int) -> Audit | None:
+        return Audit("replay", self.app, self.agent, f"{result} events" + (f": {self.note}" if self.note else ""))
+
+    def counted(self, result: int) -> int:
+        return result
 
 
 def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[list[int]]:

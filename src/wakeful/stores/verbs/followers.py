@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wakeful.errors import CountedOn
 from wakeful.model import EffectState, undo_of
-from wakeful.stores.base import LeaveRun, OpenEffect, Transaction
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.waits import Woken, wake
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.effects import OpenEffect
+    from wakeful.stores.verbs.progress import LeaveRun
 
 CERTAINLY_NOT_DONE = frozenset({"failed", "undone"})
 UNDER_WAY = frozenset({"intent", "retrying", "unknown", "held"})

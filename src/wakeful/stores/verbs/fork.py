@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
 from wakeful.model import FINAL_RUN_STATES
-from wakeful.stores.base import ForkRun, Redone, Transaction
-from wakeful.stores.verbs.redo import Found, data_of, queue
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.redo import Found, Redone, data_of, queue
+
+
+@dataclass(slots=True)
+class ForkRun(ByPerson[Redone | None]):
+    """A further run of a family that is over, which keeps what was finished before the step of this `key` (for people:
+    `step`). `results` are kept instead of those of the steps with these keys; `edited` are the same by name, for the record.
+    """
+
+    id: str
+    key: str
+    step: str
+    data: str | None = None
+    results: dict[str, str] = field(default_factory=dict)
+    edited: dict[str, Any] = field(default_factory=dict)
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        lanes.named.add(self.id)
+
+    def audit(self, result: Redone | None) -> Audit | None:
+        if result is None or result.refused is not None:
+            return None
+        words = f"{result.run} from {self.step}" + (f": {self.note}" if self.note else "")
+        return Audit("fork", None, self.id, words)
 
 
 def fork_runs(now: int | None, requests: Sequence[ForkRun]) -> Transaction[list[Redone | None]]:

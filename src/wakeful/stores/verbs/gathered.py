@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wakeful.model import Claim
-from wakeful.stores.base import Transaction
+from wakeful.stores.transaction import Transaction
 
 
 def load_gathered(claims: Sequence[Claim]) -> Transaction[None]:

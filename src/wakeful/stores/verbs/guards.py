@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from wakeful.stores.base import Transaction
-from wakeful.stores.guards import GuardApp, Guarded
+from wakeful.stores.guards import TokenHash
+from wakeful.stores.request import Request
+from wakeful.stores.transaction import Transaction
+
+Guarded = Literal["guarded", "open", "opened", "kept"]
+"""What became of a guard: by these tokens now, none as before, none any more, or the one from before."""
+
+
+@dataclass(slots=True)
+class GuardApp(Request[Guarded]):
+    """These tokens, and no others, guard an app from now on, unless another process of it lives and the guard is not known here."""
+
+    app: str
+    tokens: tuple[TokenHash, ...]
+    knows: str | None = None
+    """The hash of the guard from before whose token is known here."""
+    own: str = ""
+    """The process that asks, if it has joined the others by now."""
+
+    @property
+    def patient(self) -> bool:
+        return True  # no run starts before: done twice it is the same
 
 
 def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[list[Guarded]]:

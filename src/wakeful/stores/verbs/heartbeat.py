@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from wakeful.stores.base import Transaction
-from wakeful.stores.heartbeat import ReportHeartbeat
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.request import Request
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+
+@dataclass(slots=True)
+class ReportHeartbeat(Request[None]):
+    """Say what is wrong with a file and its checks, and what is not any more."""
+
+    alarms: list[Alarm] = field(default_factory=list)
+    resolved: list[str] = field(default_factory=list)  # keys of alarms that are over
+
+    def alarming(self) -> bool:
+        return True
 
 
 def report_heartbeats(now: int | None, requests: Sequence[ReportHeartbeat]) -> Transaction[list[None]]:

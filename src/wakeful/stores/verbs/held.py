@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from wakeful.stores.base import Alarm, Transaction
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.people import resolve_alarms
 

@@ -3,20 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from wakeful.stores.base import (
-    EnterCipher,
-    Family,
-    LeaveCiphers,
-    NoteBinding,
-    RemoveFamilies,
-    RemoveTraces,
-    ResealPayloads,
-    Row,
-    Transaction,
-)
+from wakeful.clock import Microseconds
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.request import Request
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.quarantine_room import free_room
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A run and its replays and forks, as they were seen: (id, token) of each. It goes if all were over before then."""
+
+    root: str
+    runs: frozenset[tuple[str, int]]
+    before: Microseconds
+
+
+@dataclass(slots=True)
+class RemoveFamilies(Request[list[str]]):
+    """Remove families of runs with all that belongs to them. One that is not any more what was seen stays."""
+
+    families: list[Family]
+
+
+@dataclass(slots=True)
+class RemoveTraces(Request[int]):
+    """Remove what else is old: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) that no
+    run has, blobs that nothing points to, what became of instants of an agent's schedules, chains of events. Whatever is needed
+    again by now stays.
+    """
+
+    app: str
+    before: Microseconds = 0  # events and idempotency keys
+    payloads: list[int] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    idempotency: list[str] = field(default_factory=list)
+    keys: list[tuple[str, str]] = field(default_factory=list)
+    processes_before: Microseconds | None = None
+    blobs: list[str] = field(default_factory=list)
+    blobs_before: Microseconds = 0
+    occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
+    most: int = 100  # of occurrences and chains
+    chains_before: Microseconds | None = None
+    once: bool = False  # keys of `once=` whose time is over
+
+
+@dataclass(slots=True)
+class ResealPayloads(Request[None]):
+    """Store payloads as they are under another key: (query, row), and the blobs (id, content) that rows now point to. A payload
+    that was changed since it was read stays.
+    """
+
+    payloads: list[tuple[str, Row]]
+    blobs: list[tuple[str, str]] = field(default_factory=list)
+    alarms: Sequence[Alarm] = ()  # about payloads beside them that were tampered with
+
+
+@dataclass(slots=True)
+class LeaveCiphers(Request[None]):
+    """No payload is encrypted any more with the keys of these ids."""
+
+    ids: list[str]
+
+
+@dataclass(slots=True)
+class EnterCipher(Request[None]):
+    """Payloads are about to be encrypted with the key of this id; or one of the marks of sealing.py."""
+
+    id: str
+
+
+@dataclass(slots=True)
+class NoteBinding(Request[None]):
+    """From now on this process binds every payload that it writes to its place."""
+
+    process: str
+
+    fenced = True
+
 
 # What belongs to a run, by its seq.
 OF_A_RUN = (

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wakeful.stores.base import Count, Row, Transaction
 from wakeful.stores.lanes import Lane, Lanes
 from wakeful.stores.request import Request
+from wakeful.stores.transaction import Count, Row, Transaction
 
 
 def lock(requests: Sequence[Request[Any]]) -> Transaction[Lanes | None]:

@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.rate import Rate
-from wakeful.stores.base import ClaimRuns, Limit, Row, Transaction
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.versions import Apart
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.claim import ClaimRuns
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much of an agent at a time, in all processes together: runs at once, and first starts within some time."""
+
+    concurrency: int | None = None
+    rate: Rate | None = None
+
 
 NO_LIMIT = 1 << 31
 ALL = ""  # in place of an agent: all of the app

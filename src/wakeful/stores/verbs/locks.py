@@ -3,12 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from wakeful.clock import Microseconds
 from wakeful.errors import ClaimLost, LockLost
 from wakeful.model import Claim
-from wakeful.stores.base import FreeLock, HeldLock, LockHolder, Row, TakeLock, Transaction
+from wakeful.stores.request import OfRun
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.refusal import lost
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock as its holder knows it: what is committed inside it checks that it still has this token."""
+
+    app: str
+    name: str
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class LockHolder:
+    """Who has a lock that was asked for, and since when."""
+
+    run: str
+    agent: str
+    since: Microseconds
+
+
+@dataclass(slots=True)
+class TakeLock(OfRun[HeldLock | LockHolder]):
+    """Take a lock for a run, if it is free: nobody has it, or its holder does not run any more under the token that it had
+    then. `gives_up`: it is the last time that the run asks.
+    """
+
+    app: str
+    name: str
+    gives_up: bool = False
+
+
+@dataclass(slots=True)
+class FreeLock(OfRun[None]):
+    """Let a lock go that a run has. One that it does not have any more stays as it is."""
+
+    app: str
+    name: str
 
 
 class Locked(Protocol):

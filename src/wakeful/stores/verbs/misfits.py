@@ -4,11 +4,20 @@ budget, the event may well be the one: then an alarm opens too, in the same tran
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wakeful.cel import Match
-from wakeful.stores.base import DATA_OF_MISFIT, Alarm, Transaction, condition_alarm
+from wakeful.stores.alarm import Alarm, condition_alarm
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms
+
+# Does an event fit a condition with its variables? (CEL, JSON or None, the event's envelope)
+Matches = Callable[[str, str | None, str], Match]
+
+
+DATA_OF_MISFIT = "; its data is "  # in the reason why it cannot be told: what follows is the beginning of the data
+
 
 Place = tuple[int, str]  # run and key of a wait
 Noted = tuple[int, str]  # seq of an event, and the reason

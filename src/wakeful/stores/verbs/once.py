@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wakeful.stores.base import Transaction
 from wakeful.stores.lanes import Lane
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.entry import Entry
 
 

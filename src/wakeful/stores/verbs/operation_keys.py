@@ -16,16 +16,39 @@ same lock: a run that asked before has the result, and it is not undone; a run t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ClaimLost, KeyTaken, LockLost
 from wakeful.model import Decision, Effect, digest
-from wakeful.stores.base import SaveEffect, Transaction
-from wakeful.stores.once import OpenOnce, SaveOnce
-from wakeful.stores.verbs.effects import effect_of, save_effects
+from wakeful.stores.request import OfRun
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effect_of, save_effects
 from wakeful.stores.verbs.followers import Holder, asked_of, done_by, tell_followers
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import refusal_of
+
+
+@dataclass(slots=True)
+class OpenOnce(OpenEffect):
+    """If another effect has the key, this one follows it: it comes back with the result of that one, or in the state `retrying`
+    while the other is not over. Else it has the key for `span` from now on.
+    """
+
+    span: Microseconds = 0
+
+
+@dataclass(slots=True)
+class SaveOnce(OfRun[None]):
+    """As SaveEffect. KeyTaken if it is about to be called and another effect has the key by now."""
+
+    app: str
+    effect: Effect
+    woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for its end: (app, agent)
+
+    worth_storing = True
+    may_wake = True
+
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
 Place = tuple[str, str, str]  # app, action, key

@@ -3,13 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from pydantic_core import from_json, to_json
 
+from wakeful.clock import Microseconds
 from wakeful.model import Delivery
-from wakeful.stores.base import Lane, RedoDelivery, Row, Transaction, WorkLane, late_alarm
+from wakeful.stores.alarm import Alarm, late_alarm
+from wakeful.stores.request import Audit, ByPerson, Heard, Request
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+
+@dataclass(slots=True)
+class Delivered:
+    """What became of a delivery. Pending again: after `delay`."""
+
+    seq: int
+    state: Literal["pending", "delivered", "dead"]
+    tries: int
+    delay: Microseconds = 0
+    error: str | None = None
+    reason: str | None = None
+    alarm: Alarm | None = None
+    resolves: str | None = None  # the key of an alarm that is over with this
+
+
+@dataclass(slots=True)
+class Lane:
+    """What a lane holds now. Without deliveries it is given back; `next_due` says when to look again."""
+
+    token: int | None = None
+    deliveries: list[Delivery] = field(default_factory=list)
+    next_due: Microseconds | None = None
+    busy: bool = False  # another process has it
+    lost: bool = False  # it is not ours any more: take it anew
+
+
+@dataclass(slots=True)
+class WorkLane(Request[Lane]):
+    """Store what became of a channel's deliveries, and take the next ones. One process at a time has a channel's lane:
+    the first request takes it (`token` is None), and the one that finds nothing more to do gives it back.
+    """
+
+    app: str
+    channel: str
+    process: str
+    most: int
+    token: int | None = None
+    results: list[Delivered] = field(default_factory=list)
+
+    fenced = True
+
+    def alarming(self) -> bool:
+        return any(one.alarm is not None or one.resolves is not None for one in self.results)
+
+
+@dataclass(slots=True)
+class RedoDelivery(ByPerson[str | None]):
+    """A person lets a dead delivery be tried again, or discards it. With `waiting` also one that is pending: it is tried now,
+    or those behind it need not wait for it any longer.
+    """
+
+    id: str
+    discard: bool = False
+    waiting: bool = False
+
+    def follow(self, _: str | None, heard: Heard) -> None:
+        heard.deliveries()
+
+    def audit(self, result: str | None) -> Audit | None:
+        if result != "dead" and not (self.waiting and result == "pending"):
+            return None
+        return Audit(f"deliveries {'discard' if self.discard else 'replay'}", None, self.id, self.note)
 
 
 def work_lanes(now: int | None, requests: Sequence[WorkLane]) -> Transaction[list[Lane]]:

@@ -3,9 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from wakeful.stores.base import ChangePause, Paused, Transaction
+from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.failing import resumed
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """What it was before."""
+
+    paused: bool
+    rate: str | None
+
+
+@dataclass(slots=True)
+class ChangePause(ByPerson[Paused]):
+    """A person pauses an agent ('': all of the app), or lets it go on, at first no faster than `rate`. Once this is committed
+    nothing of a paused agent is claimed any more.
+    """
+
+    app: str
+    agent: str
+    paused: bool
+    rate: str | None = None
+
+    def shuts(self) -> str | None:
+        return self.app
+
+    def audit(self, _: Paused) -> Audit | None:
+        words = [*([f"at {self.rate}"] if self.rate else []), *([self.note] if self.note else [])]
+        verb = "pause" if self.paused else "resume"
+        return Audit(verb, self.app, self.agent or "all", ": ".join(words) if words else None)
+
 
 ALL = ""  # in place of an agent: all of the app
 

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from wakeful.stores.base import Alarm, RaiseAlarm, RecordOperation, Row, Transaction
-from wakeful.stores.request import Bulk, ByPerson, Request
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.request import Bulk, ByPerson, Request, Way
+from wakeful.stores.transaction import Row, Transaction
+
+
+@dataclass(slots=True)
+class RaiseAlarm(Request[None]):
+    """Open or refresh an alarm."""
+
+    alarm: Alarm
+
+    def alarming(self) -> bool:
+        return True
+
+
+@dataclass(slots=True)
+class RecordOperation(Request[None]):
+    """What a person did."""
+
+    operator: str
+    verb: str
+    app: str | None = None
+    target: str | None = None
+    detail: str | None = None
+    way: Way | None = None
 
 
 def raise_alarms(now: int | None, requests: Sequence[RaiseAlarm]) -> Transaction[list[None]]:

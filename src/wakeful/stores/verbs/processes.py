@@ -2,14 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 from pydantic_core import to_json
 
-from wakeful.stores.base import BuryProcess, LeftBehind, RegisterProcess, RetireProcess, TakeOver, Transaction
+from wakeful.clock import Microseconds
 from wakeful.stores.migrations import newest
-from wakeful.stores.verbs.limits import show_limits
+from wakeful.stores.request import ANYTHING, Heard, Others, Ready, Request
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.limits import Limit, show_limits
 from wakeful.stores.verbs.versions import enter_versions
+
+
+@dataclass(slots=True)
+class RegisterProcess(Request[None]):
+    """Enter a process with its first lease, what it has loaded, and the limits that its code gives to that."""
+
+    id: str
+    host: str
+    pid: int
+    lease: Microseconds
+    app: str | None = None
+    agents: Sequence[str] = ()
+    limits: Mapping[str, Limit] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
+    again: bool = False  # it was declared dead, and comes back under this identity: nothing new was put to work
+
+    def shuts(self) -> str | None:
+        """Other code may come with a process: no claim is to be under way that has not heard of it."""
+        return self.app if self.app and self.versions else None
+
+    def tell(self, _: None, others: Others) -> None:
+        others.joined = self.app
+
+
+class LeftBehind(int):
+    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `gone`: it
+    went just now, and what it held, such as sources or runs of the code that it alone served, is free.
+    """
+
+    lanes: int
+    gone: bool
+
+    def __new__(cls, runs: int = 0, lanes: int = 0, *, gone: bool = False) -> Self:
+        made = super().__new__(cls, runs)
+        made.lanes = lanes
+        made.gone = gone
+        return made
+
+
+@dataclass(slots=True)
+class RetireProcess(Request[LeftBehind]):
+    """A process says goodbye."""
+
+    id: str
+
+    def tell(self, result: LeftBehind, others: Others) -> None:
+        others.all = others.all or result.gone
+
+
+@dataclass(slots=True)
+class BuryProcess(Request[LeftBehind]):
+    """Declare a process dead and put its runs back. `certain`: it is known to be gone, whatever its lease says."""
+
+    id: str
+    certain: bool
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def tell(self, result: LeftBehind, others: Others) -> None:
+        others.all = others.all or result.gone
+
+    def follow(self, _: LeftBehind, heard: Heard) -> None:
+        heard.deliveries()  # it may have had a lane
+
+
+@dataclass(slots=True)
+class TakeOver(Request[LeftBehind]):
+    """A process is not connected any more, by the lock that it had: declare it dead before its lease is over, and put back those of its
+    runs that have no call under way.
+    """
+
+    id: str
+    guard: int
+
+    def readies(self) -> Ready | None:
+        return ANYTHING
+
+    def tell(self, result: LeftBehind, others: Others) -> None:
+        others.all = others.all or result.gone
 
 
 def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> Transaction[list[None]]:

@@ -2,24 +2,156 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from pydantic_core import to_json
 
+from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
-from wakeful.model import VERIFIED, WENT_WELL, Claim, Step
-from wakeful.stores.base import Call, Count, FinishRun, LeaveRun, SaveSteps, SaveTransacted, Transaction, TransactStep
+from wakeful.model import VERIFIED, WENT_WELL, AttemptOutcome, Claim, Decision, Outcome, Step
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import Heard, OfRun, Others, Ready
+from wakeful.stores.transaction import Call, Count, Transaction
 from wakeful.stores.verbs.cancel import end_undone, lock_children
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
-from wakeful.stores.verbs.failing import note_dead, went_well
+from wakeful.stores.verbs.failing import Streak, note_dead, went_well
 from wakeful.stores.verbs.followers import lock_followed, wake_if_over
 from wakeful.stores.verbs.held import note_held
-from wakeful.stores.verbs.locks import lost_locks
+from wakeful.stores.verbs.locks import HeldLock, lost_locks
+from wakeful.stores.verbs.misfits import Matches
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import Refusal, knows, lost, refused
 from wakeful.stores.verbs.undoing import begin_undoing
-from wakeful.stores.verbs.waits import register_waits, store_waiting_steps
+from wakeful.stores.verbs.waits import Wait, register_waits, store_waiting_steps
+
+
+@dataclass(slots=True)
+class SaveSteps(OfRun[None]):
+    """Store checkpoints of a run. Refused with LockLost once one of the `locks` has another holder."""
+
+    steps: list[Step]
+    locks: tuple[HeldLock, ...] = ()
+
+    plain = True
+    worth_storing = True
+
+    def size(self) -> tuple[int, int]:
+        return 0, sum([len(step.result) for step in self.steps if step.result is not None])
+
+
+@dataclass(slots=True)
+class FinishRun(OfRun[None]):
+    """End a run for good."""
+
+    state: Literal["done", "dead", "denied", "cancelled"]
+    output: str | None = None
+    error: str | None = None
+    reason: str | None = None
+    outcome: Outcome = field(default_factory=Outcome)
+    failed: bool = False
+    expired: bool = False
+    alarm: Alarm | None = None
+    decision: Decision | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
+    streak: Streak | None = None  # of a dead one
+    undo: CancelAsked | None = (
+        None  # of a dead one: raised instead, if it did anything outside that is to be undone first
+    )
+    undone: bool = False  # of a dead one: that was done, and nothing that it had prepared leaves any more
+    well_again: bool = False  # of one that is done: its agent was known to fail
+
+    plain = True
+    may_wake = True
+    ends_a_run = True
+
+    def size(self) -> tuple[int, int]:
+        return 0, 0 if self.output is None else len(self.output)
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.claim.key is not None:
+            lanes.leave(self.claim, ends=self.state != "done")
+
+    def readies(self) -> Ready | None:
+        claim = self.claim
+        return None if claim.key is None else Ready(claim.app, frozenset({claim.agent}))
+
+    def alarming(self) -> bool:
+        return self.alarm is not None or self.well_again
+
+
+@dataclass(slots=True)
+class LeaveRun(OfRun[None]):
+    """Give a run back: `ready` at once, `waiting` until `delay` has passed (None: until what it waits for comes), `held`
+    until a person says something (about an effect, unless it is `by_itself`), or `parked` until a circuit lets it come
+    back. `clear` names failed steps to forget; `waits` are the events that it waits for.
+    """
+
+    state: Literal["ready", "waiting", "held", "parked"]
+    outcome: AttemptOutcome
+    delay: Microseconds | None = 0
+    reason: str | None = None
+    error: str | None = None
+    failed: bool = False
+    steps: list[Step] = field(default_factory=list)
+    clear: list[str] = field(default_factory=list)
+    alarm: Alarm | None = None
+    waits: list[Wait] = field(default_factory=list)
+    matches: Matches | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
+    alarmed: bool = False  # a condition ran out of its budget: there is an alarm to tell
+    by_itself: bool = False
+    parked_for: tuple[str, str] | None = None  # the app and the dependency
+    follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
+
+    may_wake = True
+    ends_a_run = True
+
+    @property
+    def _at_once(self) -> bool:
+        return self.delay == 0 and self.state != "held"
+
+    def readies(self) -> Ready | None:
+        return Ready(None, frozenset({self.claim.agent})) if self._at_once else None
+
+    def alarming(self) -> bool:
+        return self.alarmed or self.alarm is not None
+
+    def gives_back(self) -> bool:
+        return self.outcome == "released"
+
+    def tell(self, _: None, others: Others) -> None:
+        others.all = others.all or (self._at_once and self.claim.id not in others.taken)
+
+    def follow(self, _: None, heard: Heard) -> None:
+        if self.waits:
+            heard.waits(self.claim.seq)
+
+
+@dataclass(slots=True)
+class TransactStep(OfRun[Step]):
+    """Run the user's function on the store's own connection and save its result as a checkpoint, in one transaction."""
+
+    function: Callable[[Any], Any]
+    to_step: Callable[[Any], Step]
+    locks: tuple[HeldLock, ...] = ()
+    cause: str | None = None
+
+
+@dataclass(slots=True)
+class SaveTransacted(OfRun[Step]):
+    """The checkpoint of a transaction that the user's function has just done on this very connection (PostgreSQL).
+
+    Comes back with the step, or with the one that an earlier try of the same transaction recorded: then the caller
+    rolls its own back.
+    """
+
+    step: Step
+    locks: tuple[HeldLock, ...] = ()
+
 
 Nothing = ClaimLost | CancelAsked | None
 

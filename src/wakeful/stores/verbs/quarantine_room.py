@@ -9,12 +9,33 @@ Inputs that were verified and could not be read are neither counted nor cut.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from wakeful.clock import duration
+from wakeful.clock import Microseconds, duration
 from wakeful.size import in_bytes
-from wakeful.stores.base import Alarm, Row, Transaction
-from wakeful.stores.quarantine_room import CutQuarantine, WhyCut, quarantine_alarm
+from wakeful.stores.alarm import Alarm, quarantine_alarm
+from wakeful.stores.request import Request
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+
+WhyCut = Literal["bytes", "days"]
+
+
+# What the rows of one take besides its texts, with their places in indexes.
+ROOM_OF_ROWS = 1024
+
+
+@dataclass(slots=True)
+class CutQuarantine(Request[int]):
+    """Remove unverified inputs that came before then, and the oldest while all of them take more than the ceiling. How many went comes
+    back; a few at a time, so ask again until it is none.
+    """
+
+    app: str
+    ceiling: int | None = None  # bytes
+    before: Microseconds | None = None
+
 
 # One transaction cuts so many at most. Each takes a kilobyte or more, and together more than any one request that is kept.
 CUT_AT_ONCE = 100

@@ -4,18 +4,51 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from pydantic_core import from_json, to_json
 
 from wakeful.model import RunState
-from wakeful.stores.base import Redone, RedoRun, Row, Transaction
+from wakeful.stores.lanes import Lanes
+from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.tampered import plain
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_questions
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import take_places
 from wakeful.stores.verbs.waits import cancelled_with, tell_caller
+
+
+@dataclass(slots=True)
+class Redone:
+    """What became of it: `run` goes on (a new one, if it was done again). `refused` says why nothing was changed."""
+
+    run: str
+    was: RunState
+    refused: str | None = None
+
+
+@dataclass(slots=True)
+class RedoRun(ByPerson[Redone | None]):
+    """A person lets a run that was over go on, or one that went well be done `again` as a new one of its family; or
+    `discard`s it. `data` is handed to the handler instead of the event's own.
+    """
+
+    id: str
+    data: str | None = None
+    again: bool = False
+    discard: bool = False
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        lanes.named.add(self.id)
+
+    def audit(self, result: Redone | None) -> Audit | None:
+        if result is None or result.refused is not None:
+            return None
+        return Audit("discard" if self.discard else "replay", None, result.run, self.note)
+
 
 OVER = frozenset({"dead", "denied", "cancelled"})
 

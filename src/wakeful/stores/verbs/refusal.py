@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import Claim
-from wakeful.stores.base import Row, Transaction
+from wakeful.stores.transaction import Row, Transaction
 
 Refusal = ClaimLost | CancelAsked
 

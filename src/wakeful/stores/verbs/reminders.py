@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from wakeful.stores.base import Count, SaveSteps, Transaction
-from wakeful.stores.reminders import MakeReminder
-from wakeful.stores.verbs.progress import save_steps, step_row
-from wakeful.stores.verbs.schedules import change_schedules, schedule_of
+from wakeful.clock import Microseconds
+from wakeful.model import Step
+from wakeful.stores.request import OfRun, Others
+from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.transaction import Count, Transaction
+from wakeful.stores.verbs.locks import HeldLock
+from wakeful.stores.verbs.progress import SaveSteps, save_steps, step_row
+from wakeful.stores.verbs.schedules import ChangeSchedule, change_schedules, schedule_of
+
+
+@dataclass(slots=True)
+class MakeReminder(OfRun[StoredSchedule]):
+    """Make a reminder out of a run, together with the checkpoint that tells of it: both or neither, and neither once the run
+    is somebody else's. One of that name that is there already, made by an earlier run of the family, is the answer.
+    """
+
+    step: Step
+    change: ChangeSchedule
+    written: Callable[[StoredSchedule], str]  # what the checkpoint says
+    locks: tuple[HeldLock, ...] = ()
+
+    def tell(self, result: StoredSchedule, others: Others) -> None:
+        """Another process may be the one that has it due next."""
+        others.all = others.all or result is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CameSince:
+    """An event that came after something was noted, and its place among those. `envelope` is empty once its retention time is
+    over.
+    """
+
+    id: str
+    source: str
+    envelope: str
+    accepted_at: Microseconds
+    place: str
+
+
+BEFORE_ALL = "0/0"  # a place
 
 
 def make_reminders(now: int | None, requests: Sequence[MakeReminder]) -> Transaction[list[Any]]:

@@ -3,24 +3,100 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from wakeful.model import FINAL_RUN_STATES, Receipt
-from wakeful.stores.base import Row, Transaction
-from wakeful.stores.heartbeat import heartbeat_alarm
-from wakeful.stores.timing import (
-    ChangeSchedule,
-    Fired,
-    FireSchedule,
-    Settled,
-    SettleOccurrences,
-    Span,
-    StoredSchedule,
-    missed_alarm,
-    unfired_alarm,
-)
-from wakeful.stores.verbs.accept import accept_events
+from wakeful.clock import Microseconds
+from wakeful.model import FINAL_RUN_STATES, Receipt, ScheduleState
+from wakeful.stores.alarm import Alarm, heartbeat_alarm, missed_alarm, unfired_alarm
+from wakeful.stores.request import Others, Request
+from wakeful.stores.timing import Fired, Firing, Origin, Settled, Span, StoredSchedule, reached
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.verbs.with_events import WithEvents
+
+ChangeVerb = Literal["add", "edit", "pause", "resume", "remove", "fire", "move"]
+
+
+@dataclass(slots=True)
+class SettleOccurrences(WithEvents[Fired | None]):
+    """Settle the instants of a schedule that are due, and write down the next one. All of it or nothing.
+
+    `accept` has one arrival for each of the `firings`. False comes back when somebody else was first, or changed it.
+    """
+
+    schedule: StoredSchedule
+    next_at: Microseconds | None
+    due_at: Microseconds | None
+    settled: list[Settled] = field(default_factory=list)
+    firings: list[Firing] = field(default_factory=list)
+    accept: AcceptEvents | None = None
+    queued: Span | None = None
+    waits_for: str | None = None
+    alarm: Alarm | None = None
+    resolves: str | None = None  # the key of an alarm that is over with this
+
+    @property
+    def done(self) -> bool:
+        """There is nothing more to come."""
+        return self.next_at is None and self.queued is None
+
+    @property
+    def done_until(self) -> Microseconds:
+        """The last instant that is settled with this, or waits."""
+        return reached(self.schedule.done_until, self.settled, self.queued, *(one.instant for one in self.firings))
+
+    def alarming(self) -> bool:
+        return self.alarm is not None
+
+    def tell(self, result: Fired | None, others: Others) -> None:
+        if not self.waits_for:
+            WithEvents.tell(self, result, others)
+        elif result is not None:
+            others.all = True  # another process may have the run that it waits for
+
+
+@dataclass(slots=True)
+class FireSchedule(WithEvents[Fired]):
+    """Fire a schedule by hand, beside its instants."""
+
+    schedule: StoredSchedule
+    instant: Microseconds
+    accept: AcceptEvents
+    operator: str
+    note: str | None = None
+
+
+@dataclass(slots=True)
+class ChangeSchedule(Request[StoredSchedule | None]):
+    """Make, change, pause, resume or remove a schedule. `before` is the row as the caller knew it, None if there was none: if
+    it is another one by now, None comes back and nothing was changed.
+    """
+
+    app: str
+    name: str
+    verb: ChangeVerb
+    operator: str
+    before: StoredSchedule | None
+    agent: str
+    origin: Origin
+    state: ScheduleState
+    definition: str
+    done_until: Microseconds
+    data: str | None = None
+    owner: str | None = None
+    note: str | None = None
+    next_at: Microseconds | None = None
+    due_at: Microseconds | None = None
+    settled: list[Settled] = field(default_factory=list)
+    queued: Span | None = None
+    waits_for: str | None = None
+
+    def tell(self, result: StoredSchedule | None, others: Others) -> None:
+        """Another process may be the one that has it due next."""
+        others.all = others.all or result is not None
+
 
 COALESCED = "into the one after it"
 # Where a row of `{schedule}` has what is queued, and the state of its last run.

@@ -9,10 +9,56 @@ digest when the result is given; a correction compares it, while no run of the f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Literal
 
 from wakeful.model import Effect
-from wakeful.stores.base import Settled, SettleEffect, Transaction
+from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.effects import effect_of
+from wakeful.stores.verbs.followers import tell_followers
+from wakeful.stores.verbs.held import HeldRun, resolve_held
+
+
+@dataclass(slots=True)
+class Settled:
+    """What a settlement found: `first` says whether this answer is the one that stands, `refused` why a result was not taken."""
+
+    effect: Effect
+    run: str
+    first: bool
+    refused: str | None = None
+    unfit: bool = False  # it was refused because it is not what the action returns
+    corrected: bool = False
+
+
+# What a person said of a held effect, by what it is then.
+SAYS = {"confirmed": "confirm", "retrying": "repeat", "abandoned": "abandon"}
+
+
+@dataclass(slots=True)
+class SettleEffect(ByPerson[Settled | None]):
+    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more. The result
+    of a confirmed one can be corrected until its run has stored anything more.
+
+    `refuse` is asked in the same transaction whether a result fits the JSON schema of what the action returns: why not, or None.
+    """
+
+    id: str
+    state: Literal["confirmed", "retrying", "abandoned"]
+    result: str | None = None
+    refuse: Callable[[str, str | None], str | None] | None = None
+
+    def audit(self, result: Settled | None) -> Audit | None:
+        if result is None or not result.first:
+            return None
+        word = "correct the result" if result.corrected else SAYS[self.state]
+        return Audit("effects", None, self.id, f"{word}: {self.note}" if self.note else word)
+
+
+SETTLED_BY_PEOPLE = frozenset({"held", "intent", "unknown"})
 
 
 def unfit(request: SettleEffect) -> Transaction[str | None]:
@@ -57,3 +103,45 @@ def correct(now: int | None, request: SettleEffect, effect: Effect, root: str, r
 def _digest(root: str) -> Transaction[str]:
     stored = yield "stored_of_family", [(root,)]
     return blake2b("\n".join(sorted(row[0] for row in stored)).encode(), digest_size=13).hexdigest()
+
+
+def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transaction[list[Settled | None]]:
+    """A person's answer, and the run goes on unless another of its effects is held. A result that does not fit is refused; one
+    that was given before can be corrected.
+    """
+    results: list[Settled | None] = []
+    for one in requests:
+        settled = yield from _settle(now, one)
+        results.append(settled)
+    return results
+
+
+def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
+    found = yield "find_effect", [(one.id,)]
+    if not found:
+        return None
+    root, effect, run = found[0][0], effect_of(found[0]), found[0][-1]
+    again = effect.state == "confirmed" and effect.given and one.state == "confirmed" and one.result is not None
+    if effect.state in SETTLED_BY_PEOPLE or again:
+        refused = yield from unfit(one)
+        if refused is not None:
+            return Settled(effect, run, first=False, refused=refused, unfit=True)
+    if again:
+        return (yield from correct(now, one, effect, root, run))
+    holder = one.id if effect.undoes is None else effect.undoes
+    keyed = yield "lock_keys_of_effect", [(holder,)]
+    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.by.name, one.note, one.state)]
+    if settled:
+        if one.state == "confirmed":
+            if effect.undoes is not None:
+                yield "mark_undone", [(now, one.id, effect.undoes)]
+            yield from note_stored(one.id, root)
+        elif effect.given:
+            yield "note_stored_before", [(one.id, None)]
+        if keyed:
+            yield from tell_followers(now, holder)
+        released = yield "release_held_runs", [(now, root)]
+        ended = f"{one.state} by {one.by.name}" + (f": {one.note}" if one.note else "")
+        yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
+    found = yield "find_effect", [(one.id,)]
+    return Settled(effect_of(found[0]), run, first=bool(settled))

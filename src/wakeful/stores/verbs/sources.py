@@ -1,37 +1,163 @@
-"""Sources: who reads them, and what they brought, in one transaction with where they stand now."""
+"""Sources: which there are, who reads them, and how each of them is.
+
+A source that only one process may read is held under a token, which rises with every holder.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 from pydantic_core import to_json
 
-from wakeful.errors import SourceLost
-from wakeful.model import Receipt
-from wakeful.stores.base import AcceptEvents, Row, Transaction
-from wakeful.stores.payloads import LARGE
-from wakeful.stores.sources import (
-    BY_ITSELF,
-    TOLD_OR_GONE,
-    EnterSources,
-    ForgetOld,
-    ForgetSource,
-    HeldSource,
-    HoldSource,
-    LetSourceGo,
-    ReportSource,
-    ServeSources,
-    SettleQuarantine,
-    StoredSource,
-    TakeIn,
-    TakenIn,
-    concern_alarm,
-    source_alarm,
-)
-from wakeful.stores.verbs.accept import accept_events
+from wakeful.clock import Microseconds
+from wakeful.model import SourceState
+from wakeful.stores.alarm import Alarm, concern_alarm, source_alarm
+from wakeful.stores.request import Audit, ByPerson, Others, Request
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
-from wakeful.stores.verbs.quarantine_room import free_room, take_room
+
+
+@dataclass(slots=True)
+class EnterSources(Request[None]):
+    """Make known which sources an app has: (name, kind) of each, and the agents that each of them wakes; who hears of it, and
+    how far behind it may be, where that was declared; and which names in `source` its events have, which are its own then.
+    """
+
+    app: str
+    sources: list[tuple[str, str]]
+    agents: dict[str, list[str]] = field(default_factory=dict)
+    owners: dict[str, str | None] = field(default_factory=dict)
+    lag_within: dict[str, Microseconds | None] = field(default_factory=dict)
+    brings: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ServeSources(Request[None]):
+    """A process answers the requests to these webhooks, or with `ends` does so no more. What it says is known to be over when its
+    lease is.
+    """
+
+    app: str
+    names: list[str]
+    process: str
+    ends: bool = False
+
+    fenced = True
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSource:
+    """A source as its reader holds it, and where to go on."""
+
+    app: str
+    name: str
+    token: int
+    cursor: str | None
+
+
+@dataclass(slots=True)
+class HoldSource(Request[HeldSource | None]):
+    """Become the one reader of a source. None comes back while another process that is alive has it."""
+
+    app: str
+    name: str
+    process: str
+
+    fenced = True
+
+
+@dataclass(slots=True)
+class LetSourceGo(Request[None]):
+    """Read it no more. Somebody else may at once. With `leaves` the others are told: this one does not come back to it, as it
+    does after a failure.
+    """
+
+    app: str
+    name: str
+    process: str
+    token: int
+    leaves: bool = False
+
+    fenced = True
+
+    def tell(self, _: None, others: Others) -> None:
+        if self.leaves:
+            others.joined = self.app
+
+
+@dataclass(slots=True)
+class ReportSource(Request[None]):
+    """How a source is. Counts are added to those that are stored; None leaves a figure as it is.
+
+    With a `token` it is the holder who says so, and somebody else's word is ignored.
+    """
+
+    app: str
+    name: str
+    state: SourceState | None = None
+    error: str | None = None
+    token: int | None = None
+    lag: Microseconds | None = None
+    behind: int | None = None
+    taken: int = 0
+    repeated: int = 0
+    refused: int = 0
+    event_at: Microseconds | None = None
+    alarm: Alarm | None = None
+    resolves: str | None = None  # the key of an alarm that is over with this
+
+    def alarming(self) -> bool:
+        return self.resolves is not None or self.alarm is not None
+
+
+@dataclass(slots=True)
+class ForgetSource(ByPerson[bool]):
+    """Remove a source, with its cursor and its items: for one that is declared no more. False comes back when there is none, or
+    a process that is alive reads it.
+    """
+
+    app: str
+    name: str
+
+    def audit(self, result: bool) -> Audit | None:
+        return Audit("sources forget", self.app, self.name, self.note) if result else None
+
+
+@dataclass(slots=True)
+class ForgetOld(Request[int]):
+    """Forget other names of events that were made before then, and things that have been gone for longer, at most so many of
+    each. It comes back how many were forgotten.
+    """
+
+    app: str
+    aliases_before: Microseconds
+    items: list[tuple[str, Microseconds]] = field(default_factory=list)  # (source, before)
+    most: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """A source as it is stored."""
+
+    app: str
+    name: str
+    kind: str
+    state: SourceState
+    cursor: str | None
+    holder: str | None
+    token: int
+    error: str | None
+    since: Microseconds
+    lag: Microseconds | None
+    behind: int | None
+    taken: int
+    repeated: int
+    refused: int
+    quarantined: int
+    event_at: Microseconds | None
+    read_at: Microseconds | None
+    agents: str | None  # JSON
 
 
 def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transaction[list[None]]:
@@ -87,97 +213,6 @@ def let_sources_go(now: int | None, requests: Sequence[LetSourceGo]) -> Transact
     return [None] * len(requests)
 
 
-def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[TakenIn | SourceLost]]:
-    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined, and what is not any more. 4. Items and cursors. 5. The room that
-    unverified inputs take: over the ceiling, the oldest go.
-    """
-    refused: dict[int, SourceLost] = {}
-    order = sorted(range(len(requests)), key=lambda number: (requests[number].app, requests[number].source))
-    for number in order:
-        one = requests[number]
-        if one.token is None:
-            continue
-        found = yield "lock_source", [(one.app, one.source)]
-        if not found or tuple(found[0][:2]) != (one.process, one.token):
-            refused[number] = SourceLost(
-                f"source {one.source} is read by another process now (token {one.token}): nothing was stored"
-            )
-    going = [number for number in order if number not in refused]
-    known = yield from _known_large([requests[number] for number in going])
-    accepting = [_accept_of(requests[number], known) for number in going]
-    answers = yield from accept_events(now, accepting)
-    results: dict[int, TakenIn | SourceLost] = dict(refused)
-    items: list[tuple[int | None, str, str, str, int, str, int]] = []
-    moved: list[Row] = []
-    rooms: list[tuple[int, int]] = []
-    for number, answer in zip(going, answers, strict=True):
-        one = requests[number]
-        if isinstance(answer, Exception):
-            raise answer
-        receipts: list[Receipt] = answer[: len(answer) - len(one.kept)]
-        kept = room = 0
-        for held in one.kept:
-            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.form, held.room)
-            new = len((yield "insert_quarantine", [row]))
-            kept += new
-            if not new and one.token is not None:
-                yield "keep_again", [(one.app, held.arrival.key, BY_ITSELF)]
-            room += held.room if new and held.kind == "unverified" else 0
-        if one.settled:
-            by = ("discarded", None, None, BY_ITSELF, TOLD_OR_GONE)
-            yield "settle_quarantine", [(now, one.app, key, *by) for key in sorted(one.settled)]
-        items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
-        repeated = sum(receipt.status == "duplicate" for receipt in receipts)
-        moved.append((now, one.app, one.source, one.cursor, one.lag, one.behind, len(receipts), repeated, kept))
-        results[number] = TakenIn(receipts, kept)
-        if room:
-            rooms.append((number, room))
-    if items:
-        yield "save_item", sorted(items, key=lambda row: tuple(row[1:4]))
-    if moved:
-        yield "move_source", moved
-    for number, room in rooms:
-        one, taken = requests[number], results[number]
-        cutting = yield from take_room(now, one.app, room, one.ceiling)
-        if isinstance(taken, TakenIn):
-            taken.cutting = cutting
-    return [results[number] for number in range(len(requests))]
-
-
-def _known_large(requests: Sequence[TakeIn]) -> Transaction[set[int]]:
-    """Large unverified inputs that are here already, by identity of the object. Only their identity is stored once more: else a
-    stranger who repeats one request would leave a blob each time that no row points to.
-    """
-    large = [
-        kept
-        for one in requests
-        if one.accept is None
-        for kept in one.kept
-        if kept.kind == "unverified" and len(kept.arrival.envelope) > LARGE // 2
-    ]
-    if not large:
-        return set()
-    known = {
-        row[0] for row in (yield "event_is_stored", [(key,) for key in sorted({one.arrival.key for one in large})])
-    }
-    found = set()
-    for kept in large:
-        if kept.arrival.key in known:
-            found.add(id(kept))
-        known.add(kept.arrival.key)
-    return found
-
-
-def _accept_of(one: TakeIn, known: set[int]) -> AcceptEvents:
-    """Its events, with those that are kept in quarantine behind them."""
-    held = [replace(kept.arrival, envelope="") if id(kept) in known else kept.arrival for kept in one.kept]
-    if one.accept is None:
-        return AcceptEvents(one.app, held)
-    if held and one.accept.arrivals[-len(held) :] != held:  # a transaction may be tried again
-        one.accept.arrivals = [*one.accept.arrivals, *held]
-    return one.accept
-
-
 def report_sources(now: int | None, requests: Sequence[ReportSource]) -> Transaction[list[None]]:
     ordered = sorted(requests, key=lambda one: (one.app, one.name))
     yield (
@@ -207,34 +242,6 @@ def report_sources(now: int | None, requests: Sequence[ReportSource]) -> Transac
     if alarms:
         yield from open_alarms(now, alarms)
     return [None] * len(requests)
-
-
-def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) -> Transaction[list[TakenIn | None]]:
-    """Of several who settle the same at once, one wins: only that one's events are stored. What was made of it is noted under the
-    name by which it is known, also where that was known before.
-    """
-    results: dict[int, TakenIn | None] = {}
-    for number in sorted(range(len(requests)), key=lambda one: requests[one].key):
-        one = requests[number]
-        state, became, made = "discarded", None, None
-        if one.accept is not None:
-            first = one.accept.arrivals[0]
-            named = (yield "find_alias", [(alias,) for alias in sorted(first.aliases)]) if first.aliases else []
-            state, became, made = "released", named[0][1] if named else first.key, len(one.accept.arrivals)
-        settled = yield "settle_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
-        if not settled:
-            results[number] = None
-            continue
-        if state == "released":
-            yield from free_room([(one.app, settled[0][0])])
-        receipts: list[Receipt] = []
-        if one.accept is not None:
-            answer = (yield from accept_events(now, [one.accept]))[0]
-            if isinstance(answer, Exception):
-                raise answer
-            receipts = answer
-        results[number] = TakenIn(receipts)
-    return [results[number] for number in range(len(requests))]
 
 
 def forget_sources(now: int | None, requests: Sequence[ForgetSource]) -> Transaction[list[bool]]:

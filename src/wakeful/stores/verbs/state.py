@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wakeful.model import Claim, StateRead
-from wakeful.stores.base import ChangeState, ClaimRuns, Row, Transaction
+from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.limits import Room, note_starts, take
 from wakeful.stores.verbs.versions import Apart
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.claim import ClaimRuns
+
+
+@dataclass(slots=True)
+class ChangeState(ByPerson[int]):
+    """A person sets or clears (None) what an agent keeps. A run that has read it goes again with the new one."""
+
+    app: str
+    agent: str
+    key: str
+    value: str | None
+
+    def audit(self, _: int) -> Audit | None:
+        return Audit("state clear" if self.value is None else "state set", self.app, self.agent, self.note)
+
 
 # A run in one of these still has the state that it took: it will go on by itself.
 KEEPS = frozenset({"ready", "running", "waiting"})

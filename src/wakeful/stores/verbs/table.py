@@ -10,90 +10,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wakeful.stores.agents import KeepAgents
-from wakeful.stores.alarms import ChangeAlarm, ResolveAlarms, TellAlarms
-from wakeful.stores.backfill import FillInstants
-from wakeful.stores.base import (
-    AcceptEvents,
-    AnswerApproval,
-    AskPerson,
-    BuryProcess,
-    CancelRun,
-    ChangeCircuit,
-    ChangePause,
-    ChangeState,
-    ClaimRuns,
-    CloseRun,
-    CommitRun,
-    EndWait,
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.accept import AcceptEvents, accept_events
+from wakeful.stores.verbs.agents import KeepAgents, keep_agents
+from wakeful.stores.verbs.alarms import (
+    ChangeAlarm,
+    ResolveAlarms,
+    TellAlarms,
+    change_alarms,
+    resolve_named,
+    tell_alarms,
+)
+from wakeful.stores.verbs.approvals import AnswerApproval, AskPerson, answer_approvals, ask_people
+from wakeful.stores.verbs.backfill import FillInstants, fill_instants
+from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled, cancel_runs, finish_cancelled
+from wakeful.stores.verbs.change import NoteChange, note_changes
+from wakeful.stores.verbs.circuits import ChangeCircuit, change_circuits
+from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns, claim_runs, forget_runs
+from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun, close_runs, commit_runs, release_runs
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, open_effects, save_effects
+from wakeful.stores.verbs.expectations import KeepExpectations, SettleLook, keep_expectations, settle_looks
+from wakeful.stores.verbs.feed import FeedEvents, feed_events
+from wakeful.stores.verbs.fork import ForkRun, fork_runs
+from wakeful.stores.verbs.guards import GuardApp, guard_apps
+from wakeful.stores.verbs.heartbeat import ReportHeartbeat, report_heartbeats
+from wakeful.stores.verbs.keeping import (
     EnterCipher,
-    FeedEvents,
-    FinishCancelled,
-    FinishRun,
-    ForgetRuns,
-    ForkRun,
-    FreeLock,
     LeaveCiphers,
-    LeaveRun,
-    LookAgain,
     NoteBinding,
-    NoteChange,
-    OpenEffect,
-    RaiseAlarm,
-    RecordOperation,
-    RedoDelivery,
-    RedoRun,
-    RegisterProcess,
-    ReleaseRun,
     RemoveFamilies,
     RemoveTraces,
     ResealPayloads,
-    RetireProcess,
-    SaveEffect,
-    SaveSteps,
-    SaveTransacted,
-    SettleEffect,
-    TakeLock,
-    TakeOver,
-    Transaction,
-    TransactStep,
-    WorkLane,
-)
-from wakeful.stores.guards import GuardApp
-from wakeful.stores.heartbeat import ReportHeartbeat
-from wakeful.stores.once import OpenOnce, SaveOnce
-from wakeful.stores.quarantine_room import CutQuarantine
-from wakeful.stores.reminders import MakeReminder
-from wakeful.stores.retiring import BringBackApp, RetireApp
-from wakeful.stores.scheduling import ScheduleByRun
-from wakeful.stores.sources import (
-    EnterSources,
-    ForgetOld,
-    ForgetSource,
-    HoldSource,
-    LetSourceGo,
-    ReportSource,
-    ServeSources,
-    SettleQuarantine,
-    TakeIn,
-)
-from wakeful.stores.timing import ChangeSchedule, FireSchedule, SettleOccurrences
-from wakeful.stores.verbs.accept import accept_events
-from wakeful.stores.verbs.agents import keep_agents
-from wakeful.stores.verbs.alarms import change_alarms, resolve_named, tell_alarms
-from wakeful.stores.verbs.backfill import fill_instants
-from wakeful.stores.verbs.cancel import cancel_runs, finish_cancelled
-from wakeful.stores.verbs.change import note_changes
-from wakeful.stores.verbs.circuits import change_circuits
-from wakeful.stores.verbs.claim import claim_runs, forget_runs
-from wakeful.stores.verbs.commit import close_runs, commit_runs, release_runs
-from wakeful.stores.verbs.effects import open_effects, save_effects, settle_effects
-from wakeful.stores.verbs.expectations import keep_expectations, settle_looks
-from wakeful.stores.verbs.feed import feed_events
-from wakeful.stores.verbs.fork import fork_runs
-from wakeful.stores.verbs.guards import guard_apps
-from wakeful.stores.verbs.heartbeat import report_heartbeats
-from wakeful.stores.verbs.keeping import (
     enter_ciphers,
     leave_ciphers,
     note_bindings,
@@ -101,20 +48,56 @@ from wakeful.stores.verbs.keeping import (
     remove_traces,
     reseal_payloads,
 )
-from wakeful.stores.verbs.locks import free_locks, take_locks
-from wakeful.stores.verbs.operation_keys import open_once, save_once
-from wakeful.stores.verbs.outbox import redo_deliveries, work_lanes
-from wakeful.stores.verbs.pauses import change_pauses
-from wakeful.stores.verbs.people import raise_alarms, record_operations
-from wakeful.stores.verbs.processes import bury_processes, register_processes, retire_processes, take_over_processes
-from wakeful.stores.verbs.progress import finish_runs, leave_runs, save_steps, save_transacted, transact_steps
-from wakeful.stores.verbs.quarantine_room import cut_quarantine
-from wakeful.stores.verbs.redo import redo_runs
-from wakeful.stores.verbs.reminders import make_reminders
-from wakeful.stores.verbs.retiring import bring_apps_back, retire_apps
-from wakeful.stores.verbs.schedules import change_schedules, fire_schedules, settle_occurrences
-from wakeful.stores.verbs.scheduling import schedule_by_runs
+from wakeful.stores.verbs.locks import FreeLock, TakeLock, free_locks, take_locks
+from wakeful.stores.verbs.operation_keys import OpenOnce, SaveOnce, open_once, save_once
+from wakeful.stores.verbs.outbox import RedoDelivery, WorkLane, redo_deliveries, work_lanes
+from wakeful.stores.verbs.pauses import ChangePause, change_pauses
+from wakeful.stores.verbs.people import RaiseAlarm, RecordOperation, raise_alarms, record_operations
+from wakeful.stores.verbs.processes import (
+    BuryProcess,
+    RegisterProcess,
+    RetireProcess,
+    TakeOver,
+    bury_processes,
+    register_processes,
+    retire_processes,
+    take_over_processes,
+)
+from wakeful.stores.verbs.progress import (
+    FinishRun,
+    LeaveRun,
+    SaveSteps,
+    SaveTransacted,
+    TransactStep,
+    finish_runs,
+    leave_runs,
+    save_steps,
+    save_transacted,
+    transact_steps,
+)
+from wakeful.stores.verbs.quarantine import SettleQuarantine, settle_quarantined
+from wakeful.stores.verbs.quarantine_room import CutQuarantine, cut_quarantine
+from wakeful.stores.verbs.redo import RedoRun, redo_runs
+from wakeful.stores.verbs.reminders import MakeReminder, make_reminders
+from wakeful.stores.verbs.retiring import BringBackApp, RetireApp, bring_apps_back, retire_apps
+from wakeful.stores.verbs.schedules import (
+    ChangeSchedule,
+    FireSchedule,
+    SettleOccurrences,
+    change_schedules,
+    fire_schedules,
+    settle_occurrences,
+)
+from wakeful.stores.verbs.scheduling import ScheduleByRun, schedule_by_runs
+from wakeful.stores.verbs.settling import SettleEffect, settle_effects
 from wakeful.stores.verbs.sources import (
+    EnterSources,
+    ForgetOld,
+    ForgetSource,
+    HoldSource,
+    LetSourceGo,
+    ReportSource,
+    ServeSources,
     enter_sources,
     forget_old,
     forget_sources,
@@ -122,12 +105,10 @@ from wakeful.stores.verbs.sources import (
     let_sources_go,
     report_sources,
     serve_sources,
-    settle_quarantined,
-    take_in,
 )
-from wakeful.stores.verbs.state import change_states
-from wakeful.stores.verbs.waits import answer_approvals, ask_people, end_waits, look_again
-from wakeful.stores.watching import KeepExpectations, SettleLook
+from wakeful.stores.verbs.state import ChangeState, change_states
+from wakeful.stores.verbs.take_in import TakeIn, take_in
+from wakeful.stores.verbs.waits import EndWait, LookAgain, end_waits, look_again
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 

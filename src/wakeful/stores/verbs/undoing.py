@@ -10,12 +10,16 @@ end of any dead letter, and drops what the run had prepared.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
 from wakeful.errors import CancelAsked
-from wakeful.stores.base import FinishRun, Transaction
+from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.refusal import Refusal, refusal_of
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.progress import FinishRun
 
 Place = tuple[int, int]
 

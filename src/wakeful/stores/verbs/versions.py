@@ -12,12 +12,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
-from wakeful.stores.base import ClaimRuns, RegisterProcess, Transaction
 from wakeful.stores.reading_versions import AGREED
+from wakeful.stores.transaction import Transaction
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.claim import ClaimRuns
+    from wakeful.stores.verbs.processes import RegisterProcess
 
 # Versions of an agent that are remembered. One that is forgotten counts as older than all others.
 REMEMBERED = 20

@@ -10,29 +10,67 @@ asked of, because a field is missing or of another kind, is a misfit: the wait g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
 from wakeful.cel import Match
-from wakeful.errors import ClaimLost, PayloadTampered
-from wakeful.model import FINAL_RUN_STATES, Claim, Step, digest
-from wakeful.stores.base import (
-    DATA_OF_MISFIT,
-    AnswerApproval,
-    Answered,
-    AskPerson,
-    EndWait,
-    LeaveRun,
-    LookAgain,
-    Matches,
-    Row,
-    Transaction,
-)
-from wakeful.stores.tampered import WHAT_TO_DO, Tampered
-from wakeful.stores.verbs.asking import expire_question, tell_answered, tell_asked, withdraw_questions
-from wakeful.stores.verbs.misfits import Misfits, note_misfits
+from wakeful.errors import ClaimLost
+from wakeful.model import FINAL_RUN_STATES, Claim, Step
+from wakeful.stores.request import OfRun, Request
+from wakeful.stores.tampered import Tampered
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.asking import expire_question, withdraw_questions
+from wakeful.stores.verbs.misfits import DATA_OF_MISFIT, Matches, Misfits, note_misfits
 from wakeful.stores.verbs.refusal import lost
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.progress import LeaveRun
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An event that a run waits for. `key` is its step; subject '' is any; `variables` is what the condition names, as JSON."""
+
+    key: str
+    type: str
+    subject: str = ""
+    condition: str | None = None
+    variables: str | None = None
+
+
+@dataclass(slots=True)
+class EndWait(OfRun[Step]):
+    """The time of a wait is over: the step failed with `error`, unless what it waited for is there after all."""
+
+    step: Step
+    error: str
+    wait: Wait | None = None
+    matches: Matches | None = None
+    alarmed: bool = False  # as LeaveRun's
+
+    def alarming(self) -> bool:
+        return self.alarmed
+
+
+@dataclass(slots=True)
+class LookAgain(Request[None]):
+    """Waits of these runs were registered while events were being accepted. For those that are `settled` all of these are
+    stored by now.
+    """
+
+    runs: list[int]
+    settled: frozenset[int] = frozenset()
+    matches: Matches | None = None
+    woken: list[tuple[str, str]] = field(default_factory=list)
+    alarmed: bool = False  # as LeaveRun's
+
+    may_wake = True
+
+    def alarming(self) -> bool:
+        return self.alarmed
+
 
 Woken = list[tuple[str, str]]
 GONE = "it was over, and was not kept any longer (retention)"
@@ -316,66 +354,6 @@ def late_with(error: str, misfit: Sequence[str] | None) -> str:
     problem = reason.partition(DATA_OF_MISFIT)[0]
     told["message"] += f". Event {event} came, but it could not be told whether that is the one: {problem}"
     return to_json(told).decode()
-
-
-def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[list[ClaimLost | None]]:
-    """The question and the step that waits for its answer."""
-    results: list[ClaimLost | None] = []
-    for request in requests:
-        claim, step, asked = request.claim, request.step, request.approval
-        owned = yield "token_of_run", [(claim.seq,)]
-        if not owned or owned[0][1] != claim.token or owned[0][2] != "running":
-            results.append(lost(claim))
-            continue
-        if request.again is None:
-            yield "register_step", [step_row(claim, step)]
-        else:
-            yield "ask_step_again", [(claim.seq, step.key, step.result)]
-        row = (now, asked.id, claim.seq, claim.token, step.key, request.app, claim.agent)
-        yield "open_approval", [(*row, asked.question, asked.asked_of, asked.schema, asked.due_at)]
-        answers: Sequence[Row] = ()
-        if request.again is None:
-            found = yield "answer_of_approval", [(asked.id, claim.seq)]
-            answers = [row for row in found if row[0] and not isinstance(row[0], Tampered)]
-            for (answer,) in answers:
-                yield "answer_step", [(now, claim.seq, step.key, "done", answer, None)]
-        else:
-            yield "reopen_approval", [(asked.id, request.again, asked.due_at)]
-        if not answers:
-            yield from tell_asked(now, request)
-        results.append(None)
-    return results
-
-
-def answer_approvals(
-    now: int | None, requests: Sequence[AnswerApproval]
-) -> Transaction[list[Answered | PayloadTampered | None]]:
-    results: list[Answered | PayloadTampered | None] = []
-    for request in requests:
-        found = yield "find_approval", [(request.id,)]
-        if not found:
-            results.append(None)
-            continue
-        identifier, app, agent, _, key, state, _, answered_by, _, run = found[0]
-        if identifier != digest(run, key):
-            # The question that people read belongs to its id. Its row was made to point at another step, which would take their answer.
-            message = f"question {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
-            results.append(PayloadTampered(message))
-            continue
-        answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]
-        if not answered:
-            now_is = (yield "find_approval", [(request.id,)])[0]
-            results.append(
-                Answered(identifier, run, first=False, state=now_is[5], answered_by=now_is[7] or answered_by)
-            )
-            continue
-        seq, key = answered[0]
-        yield "answer_step", [(now, seq, key, "done", request.answer, None)]
-        request.woken = yield from wake(now, seq, f"answered by {request.by.name}")
-        yield "insert_remedy", [(now, seq, "answer", request.by.name, request.note, request.answer, None)]
-        yield from tell_answered(now, app, agent, identifier, request.by.name, request.answer)
-        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.by.name))
-    return results
 
 
 def look_again(now: int | None, requests: Sequence[LookAgain]) -> Transaction[list[None]]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.files.sight import Sight
 
 FileOperation = Literal["created", "changed", "deleted"]

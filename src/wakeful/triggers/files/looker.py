@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 
 from wakeful.size import in_bytes
 from wakeful.stored_errors import words_of
-from wakeful.stores.sources import TOLD_THEN
+from wakeful.stores.verbs.take_in import TOLD_THEN
 from wakeful.triggers.files.contents import Contents, Stopped, open_file
 from wakeful.triggers.files.large import Large, LargeFiles
 from wakeful.triggers.files.ledger import UNREAD, Change, Known, Ledger

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from wakeful.stores.sources import Item
+from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.files.ledger import Change
 from wakeful.triggers.files.sight import Sight
 from wakeful.triggers.source import Unreadable

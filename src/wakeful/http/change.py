@@ -1,0 +1,112 @@
+"""A request that changes something: always with the token, checked field by field, and under somebody's name.
+
+Events come in by a door of their own, which anybody on this machine may use. What a person decides does not: without a
+token any program, and any web page that finds a way to this port, could replay or discard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.requests import Request
+
+from wakeful.errors import InvalidEvent, did_you_mean
+from wakeful.http.body import read_body
+from wakeful.http.foreign import refuse_forms
+from wakeful.http.problem import Problem
+from wakeful.http.security import ApiSettings
+from wakeful.intake.untrusted import DEPTH_LIMIT, read_json, shown
+from wakeful.stores.request import Actor
+
+OPERATOR = "Wakeful-Operator"
+UNNAMED = "token"
+OPERATOR_LIMIT = 200
+NOTE_LIMIT = 2_000
+
+
+@dataclass(slots=True)
+class Fields:
+    """The members of a JSON object, each of them known. `inside` names the object in what is refused."""
+
+    given: dict[str, Any]
+    inside: str = ""
+
+    def text(self, name: str, limit: int = NOTE_LIMIT) -> str | None:
+        value = self.given.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, str) or not value.strip() or len(value) > limit:
+            raise self.refusal(name, f"is text of 1 to {limit:,} characters, not {shown(value)}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self.given.get(name, False)
+        if not isinstance(value, bool):
+            raise self.refusal(name, f"is true or false, not {shown(value)}")
+        return value
+
+    def object(self, name: str, known: Iterable[str]) -> Fields | None:
+        value = self.given.get(name)
+        return None if value is None else only_known(value, known, inside=f"{self.inside}{name}.")
+
+    def refusal(self, name: str, words: str) -> Problem:
+        return bad_body(f"{self.inside}{name} {words}", f"{self.inside}{name}")
+
+
+@dataclass(slots=True)
+class Change:
+    """What is asked, and who asks."""
+
+    fields: Fields
+    operator: str
+
+    @property
+    def by(self) -> Actor:
+        return Actor(self.operator, "http")
+
+
+async def read_change(request: Request, settings: ApiSettings, known: Iterable[str]) -> Change:
+    """The body of a request that changes something. Refused without a token, whoever asks from wherever."""
+    if not settings.token:
+        detail = (
+            "this server has no token, and changing things needs one, on this machine too: "
+            "set WAKEFUL_TOKEN, start it again, and send Authorization: Bearer TOKEN"
+        )
+        raise Problem(403, detail, kind="token-needed", title="A token is needed to change things")
+    refuse_forms(request.headers)
+    body = await read_body(request.headers.get("content-length"), request.receive, limit=settings.body_limit)
+    try:
+        value = read_json(body, depth=DEPTH_LIMIT) if body.strip() else {}
+    except InvalidEvent as error:
+        raise bad_body(str(error), error.field or "body") from None
+    return Change(only_known(value, known), _operator(request))
+
+
+def only_known(value: Any, known: Iterable[str], *, inside: str = "") -> Fields:
+    names = tuple(known)
+    if not isinstance(value, dict):
+        where = inside.removesuffix(".") or "body"
+        raise bad_body(f"{where} is a JSON object, like {{}}, not {shown(value)}", where)
+    for name in value:
+        if name not in names:
+            printable = shown(name)[1:-1]
+            detail = f'there is no field "{inside}{printable}".{did_you_mean(name, names)}'
+            raise bad_body(detail, f"{inside}{printable}")
+    return Fields(value, inside)
+
+
+def bad_body(detail: str, field: str) -> Problem:
+    return Problem(400, detail, kind="bad-body", title="The body is wrong", field=field)
+
+
+def _operator(request: Request) -> str:
+    """Who it is recorded under. The token says that they may; only they can say who they are."""
+    given = request.headers.get(OPERATOR, "").strip()
+    if not given:
+        return UNNAMED
+    if len(given) > OPERATOR_LIMIT or not given.isprintable():
+        detail = f"{OPERATOR} is a name of at most {OPERATOR_LIMIT} printable characters"
+        raise Problem(400, detail, kind="bad-body", title="The body is wrong", field=OPERATOR)
+    return given

@@ -1,0 +1,42 @@
+"""Decisions about an app that is guarded: this server makes them only if its own token is one of that app's.
+
+A server answers for all apps of its store. So without this, a program that an app started could serve an app of its own there, with a token of
+its own, and answer by that what the first app asks people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from wakeful.http.problem import Problem
+from wakeful.http.security import ApiSettings
+from wakeful.stores.guards import known
+
+
+async def refuse_other_apps(settings: ApiSettings, apps: Iterable[str]) -> None:
+    """403, if one of these apps is guarded by tokens that this server does not have. Nothing was changed."""
+    guards = await settings.guarded.guards() if settings.guarded is not None else []
+    guarded = {name for name, _ in guards}
+    tokens = (settings.token, settings.next_token)
+    for app in dict.fromkeys(apps):
+        # In a thread: a token that is compared for the first time takes some hundredths of a second.
+        if app in guarded and await asyncio.to_thread(known, guards, app, tokens) is None:
+            detail = (
+                f"app {app} is guarded by the token of its own server, and this server was started with another one"
+            )
+            raise Problem(403, detail, kind="other-token", title="The token is not that of the app")
+
+
+async def refuse_other_runs(settings: ApiSettings, runs: Iterable[str]) -> None:
+    """As refuse_other_apps, for the apps that have these runs."""
+    if settings.guarded is not None:
+        found = [await settings.guarded.run(one) for one in runs]
+        await refuse_other_apps(settings, [one["app"] for one in found if one is not None])
+
+
+async def refuse_other_agents(settings: ApiSettings, agents: Iterable[str]) -> None:
+    """As refuse_other_apps, for all apps that have such an agent."""
+    if settings.guarded is not None:
+        for agent in dict.fromkeys(agents):
+            await refuse_other_apps(settings, await settings.guarded.apps_of_agent(agent))

@@ -1,0 +1,64 @@
+"""Query parameters, checked: a misspelt one is refused, not ignored, for a filter that does nothing looks like an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from starlette.datastructures import QueryParams
+
+from wakeful.errors import did_you_mean
+from wakeful.http.problem import Problem
+
+LIMIT_DEFAULT = 50
+LIMIT_LARGEST = 500
+TEXT_LIMIT = 2_048
+
+
+def read_parameters(query: QueryParams, known: Iterable[str]) -> Mapping[str, str]:
+    """The parameters that were given, each at most once and each one known. An empty one counts as not given."""
+    names = tuple(known)
+    given: dict[str, str] = {}
+    for name, value in query.multi_items():
+        if name not in names:
+            raise bad_parameter(f'there is no parameter "{_shown(name)}".{did_you_mean(name, names)}', _shown(name))
+        if name in given:
+            raise bad_parameter(f"{name} is given twice: give it once", name)
+        if not is_plain(value):
+            raise bad_parameter(f"{name} holds a NUL character or is longer than {TEXT_LIMIT:,} characters", name)
+        if value:
+            given[name] = value
+    return given
+
+
+def read_limit(given: Mapping[str, str]) -> int:
+    text = given.get("limit")
+    if text is None:
+        return LIMIT_DEFAULT
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_LARGEST):
+        raise bad_parameter(f'limit is "{_shown(text)}": give a number from 1 to {LIMIT_LARGEST}', "limit")
+    return int(text)
+
+
+def read_state(given: Mapping[str, str], states: Iterable[str]) -> str | None:
+    state = given.get("state")
+    names = tuple(states)
+    if state is not None and state not in names:
+        raise bad_parameter(f'there is no state "{_shown(state)}".{did_you_mean(state, names)}', "state")
+    return state
+
+
+def bad_cursor() -> Problem:
+    return bad_parameter('after is not a cursor of this listing: give the "next" of an earlier answer', "after")
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text can be looked for in any store."""
+    return "\x00" not in text and len(text) <= TEXT_LIMIT
+
+
+def _shown(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text[:80])
+
+
+def bad_parameter(detail: str, field: str) -> Problem:
+    return Problem(400, detail, kind="bad-parameter", title="A parameter is wrong", field=field)

@@ -1,0 +1,242 @@
+"""Approvals: what runs ask people, and the answers.
+
+answer   ANSWER is JSON, @file or - for standard input; also yes or no, a number, and text without quotes where text is asked
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from wakeful.errors import NotFound, Persistent, did_you_mean
+from wakeful.model import ApprovalState
+from wakeful.operations.answering import answer_question, understand, which_stands
+from wakeful.operations.shape import expected, misfits
+from wakeful.resources.declare import (
+    About,
+    After,
+    AsJson,
+    Column,
+    Limit,
+    Listing,
+    MomentOrNone,
+    Page,
+    Param,
+    Printed,
+    Refused,
+    Resource,
+    Show,
+    Typed,
+    Verb,
+)
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import Look, clock_time, in_json, line, plain, plain_lines
+from wakeful.stores.readers.base import LAST_CHARACTER, SHORTEST_PREFIX
+
+KNOWN_FOR_GUESSES = 100
+
+
+class Approval(TypedDict):
+    """A question of a run to people."""
+
+    id: str
+    app: str
+    agent: str
+    run: Annotated[str, About("The run that asks, and waits for the answer")]
+    question: str
+    to: Annotated[str | None, About("Whom it asks")]
+    schema: Annotated[dict[str, Any] | None, AsJson(), About("JSON schema of the answer; null: any JSON will do")]
+    state: ApprovalState
+    answer: Annotated[Any, AsJson()]
+    answered_by: str | None
+    note: Annotated[str | None, About("What who answered said; of an open one, why it is asked again")]
+    asked_at: MomentOrNone
+    due_at: Annotated[MomentOrNone, About("When the run stops waiting for it")]
+    answered_at: MomentOrNone
+
+
+class Answered(TypedDict):
+    """The answer that was stored."""
+
+    id: str
+    run: str
+    answer: Any
+
+
+# looking
+
+
+async def approvals(
+    desk: Desk,
+    *,
+    state: Annotated[
+        ApprovalState | None,
+        Param(
+            "only questions in this state: open (the default), answered, expired, withdrawn",
+            about="only questions in this state",
+            in_shell="open",
+        ),
+    ] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Page[Approval]:
+    return await desk.reads.page(Approval, "page_of_approvals", state, limit=limit, after=after)
+
+
+async def find(desk: Desk, identifier: str) -> Approval | None:
+    """By its id or the beginning of it."""
+    upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
+    found = await desk.reads.rows(Approval, "find_approvals", identifier, upper)
+    exact = next((one for one in found if one["id"] == identifier), None)
+    if exact is None and len(found) > 1:
+        message = f"{identifier} is the beginning of more than one question's id: give more of it"
+        raise NotFound(message)
+    return exact or (found[0] if found else None)
+
+
+async def missing(desk: Desk, key: str) -> str:
+    known = (await approvals(desk, state="open", limit=KNOWN_FOR_GUESSES)).items
+    guess = did_you_mean(key, [one["id"][: max(len(key), SHORTEST_PREFIX)] for one in known])
+    more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(key) < SHORTEST_PREFIX else ""
+    return f'there is no question "{plain(key)}": see `wakeful approvals`{more}.{guess if "Did" in guess else ""}'
+
+
+async def none(desk: Desk, *, state: str = "open", **_: Any) -> str:
+    some = (await approvals(desk, limit=1)).items
+    return f"no {state} questions" if some else "no questions yet. An agent asks one with `run.ask(…)`."
+
+
+def are_open(found: Sequence[Approval]) -> bool:
+    return found[0]["state"] == "open"  # a shell lists questions of one state
+
+
+def how_to_answer(found: Sequence[Approval], _: Mapping[str, Any], __: Look) -> list[str]:
+    said = "Answer one with `wakeful approvals answer ID ANSWER`; `wakeful approvals show ID` shows what it takes."
+    return [said] if are_open(found) else []
+
+
+def shown(one: Approval, look: Look) -> Printed:
+    whole = look.piped
+    yield line(("question ", "dim"), (plain(one["id"]), "bold"), "  ", (one["state"], "state"), whole=whole)
+    whom = f" asks {one['to']}" if one["to"] else " asks"
+    until = f", until {clock_time(one['due_at'])}" if one["due_at"] else ""
+    asked = f"agent {one['agent']}, run {one['run']},{whom} since {clock_time(one['asked_at'])}{until}"
+    yield line(plain(asked), style="dim", whole=whole)
+    yield line(plain_lines(one["question"]), whole=whole)
+    if one["state"] == "answered":
+        note = f" ({plain(one['note'])})" if one["note"] else ""
+        who = f"{plain(one['answered_by'])} at {clock_time(one['answered_at'])}{note}"
+        yield line(f"answered by {who}: {in_json(one['answer'])}", whole=whole)
+    elif one["state"] == "open":
+        if one["note"]:
+            yield line(f"it was answered before, but {plain(one['note'])}", whole=whole)
+        yield line(f"expected: {plain(expected(one['schema']))}", whole=whole)
+        yield line(f"answer with `wakeful approvals answer {one['id'][:10]} ANSWER`", whole=whole)
+
+
+# answering
+
+Answer = Annotated[
+    Any,
+    Param(
+        "JSON, @file or -; yes, no, a number, or plain text where text is asked for",
+        about="the answer: it must fit the question's schema",
+        metavar="ANSWER",
+        positional=True,
+        missing="it is what is answered, as JSON",
+    ),
+]
+
+
+async def answer(desk: Desk, question: Approval, *, answer: Answer) -> Answered | None:
+    """The first answer stands."""
+    if question["state"] != "open":
+        raise too_late(question)
+    given = understood(answer, question["schema"])
+    wrong = misfits(given, question["schema"])
+    if wrong:
+        raise unfit(desk, question, wrong)
+    try:
+        stored = await answer_question(desk.store, question["id"], given, by=desk.by, note=desk.note)
+    except Persistent as error:
+        raise misfit(str(error), wrong_call=False) from None
+    if stored is not None and stored.first:
+        return Answered(id=stored.id, run=stored.run, answer=given)
+    present = await find(desk, question["id"])
+    if present is None:
+        return None
+    raise too_late(present)
+
+
+def understood(given: Any, schema: dict[str, Any] | None) -> Any:
+    if not isinstance(given, Typed):
+        return given
+    try:
+        return understand(given, schema)
+    except ValueError as error:
+        raise misfit(f"ANSWER: {error}") from None
+
+
+def unfit(desk: Desk, question: Approval, wrong: list[str]) -> Refused:
+    if desk.by.way != "cli":
+        return misfit("; ".join(wrong))
+    show = f"`wakeful approvals show {question['id'][:10]}` shows what is expected"
+    return misfit(f"the answer does not fit, and was not stored: {show}", said=wrong)
+
+
+def misfit(words: str, *, said: Sequence[str] = (), wrong_call: bool = True) -> Refused:
+    title = "The answer does not fit the question"
+    return Refused(
+        words, kind="answer-does-not-fit", title=title, status=422, field="answer", said=said, wrong_call=wrong_call
+    )
+
+
+def too_late(question: Approval) -> Refused:
+    title = "Another answer stands, or nobody waits for one"
+    return Refused(which_stands(question), kind="already-answered", title=title)
+
+
+def told(one: Answered) -> str:
+    return f"question {one['id']}: answered with {in_json(one['answer'])}. Run {one['run']} goes on."
+
+
+RESOURCE = Resource(
+    noun="approval",
+    plural="approvals",
+    called="question",
+    view=Approval,
+    example="3f2a91",
+    missing=missing,
+    listing=Listing(
+        read=approvals,
+        summary="list what runs ask people, newest first",
+        none=none,
+        columns=(
+            Column("question", show=lambda one, look: look.short(one["id"])),
+            Column("agent"),
+            Column("state"),
+            Column("for", "to"),
+            Column("asked", "asked_at"),
+            Column("ends", "due_at", when=are_open),
+            Column("answered by", "answered_by", when=lambda found: not are_open(found)),
+            Column("text", "question", flexible=True),
+        ),
+        after=how_to_answer,
+    ),
+    show=Show(find=find, summary="one question", lines=shown),
+    verbs=(
+        Verb(
+            "answer",
+            answer,
+            "answer a question: the run that asked it goes on. The first answer stands",
+            says=told,
+            scope="answer",
+            person="answer a question",
+            statuses=("422",),
+        ),
+    ),
+    more="ANSWER is JSON, @file or -; yes, no, a number, or plain text where text is asked for.",
+    takes="approvals takes list, show and an ID, or answer, an ID and an ANSWER, like: wakeful approvals answer 3f2a91 yes",
+)

@@ -1,0 +1,1 @@
+"""How every command reads its words, opens a store, asks who speaks, and prints."""

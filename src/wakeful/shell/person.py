@@ -1,0 +1,131 @@
+"""Decisions of people are not for the programs that an app starts.
+
+A command's program runs in the worker's folder, and `wakeful approvals answer` there would find the store by itself. Two locks:
+
+    ancestors   a command that decides refuses to work below a run: where WAKEFUL_RUN_ID is set, or was set for an ancestor
+    the token   where the app's server was started with WAKEFUL_TOKEN, the command needs it too; no child of an app gets it
+
+The second one also stops a program that detached itself from its run. Neither stops a program that writes into a SQLite file by itself: docs
+on security say what does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from wakeful.errors import Denied
+from wakeful.settings import next_token, token
+from wakeful.shell.opening import read
+from wakeful.stores.guards import TokenHash, fits, known
+from wakeful.stores.reading import Reader
+
+MARK = "WAKEFUL_RUN_ID"
+
+
+@dataclass(slots=True)
+class Token:
+    """The token that a person gave, and what it opens. Which app a command is about is often known only after a look into the store."""
+
+    what: str
+    guards: list[tuple[str, TokenHash]]
+    given: list[str] = field(repr=False)
+
+    def opens_one(self) -> None:
+        """Denied, unless it is the token of some app of the store."""
+        if self.guards and not any(fits(hashed, one) for one in self.given for _, hashed in self.guards):
+            raise self._denied(dict.fromkeys(app for app, _ in self.guards))
+
+    def opens(self, apps: Iterable[str | None]) -> None:
+        """Denied, unless it is the token of each of these apps that is guarded: an app's token is no word about another app."""
+        guarded = {app for app, _ in self.guards}
+        closed = [one for one in dict.fromkeys(apps) if one in guarded and known(self.guards, one, self.given) is None]
+        if closed:
+            raise self._denied(closed)
+
+    def opens_all(self) -> None:
+        """Denied, unless it is the token of every app of the store that is guarded."""
+        self.opens(app for app, _ in self.guards)
+
+    def opens_run(self, url: str, run: str) -> None:
+        """Denied, unless it is the token of the app that has this run."""
+        if self.guards:
+            found = read(url, lambda reader: reader.run(run))
+            self.opens([] if found is None else [found["app"]])
+
+    def opens_agents(self, url: str, agents: Iterable[str]) -> None:
+        """Denied, unless it is the token of all apps that have such an agent."""
+        if self.guards:
+            names = list(dict.fromkeys(agents))
+
+            async def ask(reader: Reader) -> list[str]:
+                return [app for name in names for app in await reader.apps_of_agent(name)]
+
+            self.opens(read(url, ask))
+
+    def _denied(self, apps: Iterable[str]) -> Denied:
+        problem = "WAKEFUL_TOKEN is another one" if self.given else "WAKEFUL_TOKEN is not set here"
+        message = (
+            f"to {self.what} needs the token that the server of {', '.join(apps)} was started with, and {problem}: set WAKEFUL_TOKEN "
+            "to it. Nothing was changed"
+        )
+        return Denied(message)
+
+
+def people_only(what: str, url: str) -> Token:
+    """Denied, unless a person decides this: nothing was changed. `what` is what the command was about to do: "answer a question"."""
+    refuse_children(what)
+    return needs_token(what, url)
+
+
+def needs_token(what: str, url: str) -> Token:
+    """Denied, if an app of this store is guarded by a token, and none is here: nothing was changed. `opens` asks about one app."""
+    guards = read(url, lambda reader: reader.guards())
+    given = [one for one in (token(), next_token()) if one]
+    if guards and not given:
+        given = _asked_for(what)
+    found = Token(what, guards, given)
+    found.opens_one()
+    return found
+
+
+def _asked_for(what: str) -> list[str]:
+    """The token, from a person at a terminal; it is not shown."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return []
+    from getpass import getpass
+
+    given = getpass(f"token (WAKEFUL_TOKEN) to {what}: ")
+    return [given.strip()] if given.strip() else []
+
+
+def refuse_children(what: str) -> None:
+    """Denied, if this command runs below a run of Wakeful."""
+    run = os.environ.get(MARK) or _run_above(os.getppid())
+    if run:
+        message = (
+            f"this command runs inside run {run[:10]}, and a program that an app starts cannot {what}: that is for people. Do it from a "
+            "shell of your own"
+        )
+        raise Denied(message)
+
+
+def _run_above(process: int) -> str | None:
+    """The run that some ancestor was started for, where /proc tells."""
+    while process > 1:
+        try:
+            for entry in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                name, _, value = entry.partition(b"=")
+                if name.decode(errors="replace") == MARK and value:
+                    return value.decode(errors="replace")
+        except OSError:  # another user's, or one that hides, like a worker: look above it all the same
+            pass
+        try:
+            stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+            process = int(stat.rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return None
+    return None

@@ -1,0 +1,128 @@
+"""Questions of runs to people, and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wakeful.clock import Microseconds
+from wakeful.errors import ClaimLost, PayloadTampered
+from wakeful.model import ApprovalState, Step, digest
+from wakeful.stores.alarm import Alarm
+from wakeful.stores.request import Audit, ByPerson, OfRun
+from wakeful.stores.tampered import WHAT_TO_DO, Tampered
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.asking import tell_answered
+from wakeful.stores.verbs.people import open_alarms
+from wakeful.stores.verbs.refusal import lost
+from wakeful.stores.verbs.waits import step_row, wake
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A question to a person."""
+
+    id: str
+    question: str
+    asked_of: str | None = None
+    schema: str | None = None  # JSON schema of the answer
+    due_at: Microseconds | None = None
+
+
+@dataclass(slots=True)
+class AskPerson(OfRun[None]):
+    """A question, and the step that waits for its answer. `again`: why the answer that came did not do."""
+
+    app: str
+    step: Step
+    approval: Approval
+    again: str | None = None
+    alarm: Alarm | None = None  # by which somebody hears of it, until it is answered or given up
+
+    def alarming(self) -> bool:
+        return self.alarm is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What an answer found: `first` says whether it is the one that stands."""
+
+    id: str
+    run: str
+    first: bool
+    state: ApprovalState
+    answered_by: str | None
+
+
+@dataclass(slots=True)
+class AnswerApproval(ByPerson[Answered | None]):
+    """A person's answer (JSON). The first stands."""
+
+    id: str
+    answer: str
+    woken: list[tuple[str, str]] = field(default_factory=list)
+
+    may_wake = True
+
+    def audit(self, result: Answered | None) -> Audit | None:
+        return None if result is None or not result.first else Audit("answer", None, self.id, self.note)
+
+
+def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[list[ClaimLost | None]]:
+    """The question and the step that waits for its answer."""
+    results: list[ClaimLost | None] = []
+    for request in requests:
+        claim, step, asked = request.claim, request.step, request.approval
+        owned = yield "token_of_run", [(claim.seq,)]
+        if not owned or owned[0][1] != claim.token or owned[0][2] != "running":
+            results.append(lost(claim))
+            continue
+        if request.again is None:
+            yield "register_step", [step_row(claim, step)]
+        else:
+            yield "ask_step_again", [(claim.seq, step.key, step.result)]
+        row = (now, asked.id, claim.seq, claim.token, step.key, request.app, claim.agent)
+        yield "open_approval", [(*row, asked.question, asked.asked_of, asked.schema, asked.due_at)]
+        answers: Sequence[Row] = ()
+        if request.again is None:
+            found = yield "answer_of_approval", [(asked.id, claim.seq)]
+            answers = [row for row in found if row[0] and not isinstance(row[0], Tampered)]
+            for (answer,) in answers:
+                yield "answer_step", [(now, claim.seq, step.key, "done", answer, None)]
+        else:
+            yield "reopen_approval", [(asked.id, request.again, asked.due_at)]
+        if not answers and request.alarm is not None:
+            yield from open_alarms(now, [request.alarm])
+        results.append(None)
+    return results
+
+
+def answer_approvals(
+    now: int | None, requests: Sequence[AnswerApproval]
+) -> Transaction[list[Answered | PayloadTampered | None]]:
+    results: list[Answered | PayloadTampered | None] = []
+    for request in requests:
+        found = yield "find_approval", [(request.id,)]
+        if not found:
+            results.append(None)
+            continue
+        identifier, app, agent, _, key, state, _, answered_by, _, run = found[0]
+        if identifier != digest(run, key):
+            # The question that people read belongs to its id. Its row was made to point at another step, which would take their answer.
+            message = f"question {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
+            results.append(PayloadTampered(message))
+            continue
+        answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]
+        if not answered:
+            now_is = (yield "find_approval", [(request.id,)])[0]
+            results.append(
+                Answered(identifier, run, first=False, state=now_is[5], answered_by=now_is[7] or answered_by)
+            )
+            continue
+        seq, key = answered[0]
+        yield "answer_step", [(now, seq, key, "done", request.answer, None)]
+        request.woken = yield from wake(now, seq, f"answered by {request.by.name}")
+        yield "insert_remedy", [(now, seq, "answer", request.by.name, request.note, request.answer, None)]
+        yield from tell_answered(now, app, agent, identifier, request.by.name, request.answer)
+        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.by.name))
+    return results

@@ -1,0 +1,193 @@
+"""What sources bring: events, the cursor and what a source knows of its items, in one transaction.
+
+With a token, that transaction checks who holds the source: so nothing is lost between them, and a reader that was paused or cut
+off can store nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from wakeful.clock import Microseconds
+from wakeful.errors import SourceLost
+from wakeful.model import Arrival, Receipt
+from wakeful.stores.payloads import LARGE
+from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.verbs.accept import AcceptEvents, accept_events
+from wakeful.stores.verbs.quarantine_room import ROOM_OF_ROWS, take_room
+from wakeful.stores.verbs.with_events import WithEvents
+
+QuarantineKind = Literal["unverified", "unreadable"]
+
+
+# What the bytes in quarantine are: as they came from outside, or an event that the source had read, as Wakeful wrote it down.
+QuarantineForm = Literal["raw", "event"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing a source has seen, as it was seen last. `mark` is by what a change of it is told."""
+
+    item: str
+    version: int
+    mark: str
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What could not be verified or read: its event, which is quarantined, and what came along with the bytes (JSON)."""
+
+    arrival: Arrival
+    kind: QuarantineKind
+    headers: str | None = None
+    size: int = 0  # of the bytes; 0 where they are only a name
+    form: QuarantineForm = "raw"  # said by Wakeful alone: a release trusts it, so it never comes out of headers
+
+    @property
+    def room(self) -> int:
+        """What it takes in the store, roughly: its event, what came along, and its rows."""
+        return len(self.arrival.envelope) + len(self.headers or "") + ROOM_OF_ROWS
+
+
+# Who settles what a source could take in after all, and why: should it be refused once more, it is kept again.
+BY_ITSELF = "wakeful"
+
+
+TOLD_OR_GONE = "its source could read it, or it is gone"
+
+
+# How the reason of such a thing ends.
+TOLD_THEN = "It is told by itself then"
+
+
+@dataclass(slots=True)
+class TakenIn:
+    """What became of it: a receipt for each event, in their order."""
+
+    receipts: list[Receipt]
+    kept: int = 0  # how many of those that were to be kept are new
+    cutting: bool = False  # unverified inputs are cut because of their bytes since this one, after a day without
+
+
+@dataclass(slots=True)
+class TakeIn(WithEvents[TakenIn]):
+    """Store what a source brought, and where it stands now. All of it or nothing.
+
+    With a `token`, only the holder may: else SourceLost comes back. A cursor of None leaves the stored one as it is.
+    """
+
+    app: str
+    source: str
+    accept: AcceptEvents | None = None
+    process: str | None = None
+    token: int | None = None
+    cursor: str | None = None
+    items: list[Item] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    settled: list[str] = field(
+        default_factory=list
+    )  # keys of what is in quarantine, and need not be looked at any more
+    lag: Microseconds | None = None
+    behind: int | None = None
+    ceiling: int | None = (
+        None  # over so many bytes the oldest unverified inputs of the app are cut; None: housekeeping cuts
+    )
+
+    fenced = True
+
+    def alarming(self) -> bool:
+        return self.accept is not None and self.accept.alarmed
+
+
+def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[TakenIn | SourceLost]]:
+    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined, and what is not any more. 4. Items and cursors. 5. The room that
+    unverified inputs take: over the ceiling, the oldest go.
+    """
+    refused: dict[int, SourceLost] = {}
+    order = sorted(range(len(requests)), key=lambda number: (requests[number].app, requests[number].source))
+    for number in order:
+        one = requests[number]
+        if one.token is None:
+            continue
+        found = yield "lock_source", [(one.app, one.source)]
+        if not found or tuple(found[0][:2]) != (one.process, one.token):
+            refused[number] = SourceLost(
+                f"source {one.source} is read by another process now (token {one.token}): nothing was stored"
+            )
+    going = [number for number in order if number not in refused]
+    known = yield from _known_large([requests[number] for number in going])
+    accepting = [_accept_of(requests[number], known) for number in going]
+    answers = yield from accept_events(now, accepting)
+    results: dict[int, TakenIn | SourceLost] = dict(refused)
+    items: list[tuple[int | None, str, str, str, int, str, int]] = []
+    moved: list[Row] = []
+    rooms: list[tuple[int, int]] = []
+    for number, answer in zip(going, answers, strict=True):
+        one = requests[number]
+        if isinstance(answer, Exception):
+            raise answer
+        receipts: list[Receipt] = answer[: len(answer) - len(one.kept)]
+        kept = room = 0
+        for held in one.kept:
+            row = (held.arrival.key, one.app, one.source, held.kind, held.size, held.headers, held.form, held.room)
+            new = len((yield "insert_quarantine", [row]))
+            kept += new
+            if not new and one.token is not None:
+                yield "keep_again", [(one.app, held.arrival.key, BY_ITSELF)]
+            room += held.room if new and held.kind == "unverified" else 0
+        if one.settled:
+            by = ("discarded", None, None, BY_ITSELF, TOLD_OR_GONE)
+            yield "settle_quarantine", [(now, one.app, key, *by) for key in sorted(one.settled)]
+        items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
+        repeated = sum(receipt.status == "duplicate" for receipt in receipts)
+        moved.append((now, one.app, one.source, one.cursor, one.lag, one.behind, len(receipts), repeated, kept))
+        results[number] = TakenIn(receipts, kept)
+        if room:
+            rooms.append((number, room))
+    if items:
+        yield "save_item", sorted(items, key=lambda row: tuple(row[1:4]))
+    if moved:
+        yield "move_source", moved
+    for number, room in rooms:
+        one, taken = requests[number], results[number]
+        cutting = yield from take_room(now, one.app, room, one.ceiling)
+        if isinstance(taken, TakenIn):
+            taken.cutting = cutting
+    return [results[number] for number in range(len(requests))]
+
+
+def _known_large(requests: Sequence[TakeIn]) -> Transaction[set[int]]:
+    """Large unverified inputs that are here already, by identity of the object. Only their identity is stored once more: else a
+    stranger who repeats one request would leave a blob each time that no row points to.
+    """
+    large = [
+        kept
+        for one in requests
+        if one.accept is None
+        for kept in one.kept
+        if kept.kind == "unverified" and len(kept.arrival.envelope) > LARGE // 2
+    ]
+    if not large:
+        return set()
+    known = {
+        row[0] for row in (yield "event_is_stored", [(key,) for key in sorted({one.arrival.key for one in large})])
+    }
+    found = set()
+    for kept in large:
+        if kept.arrival.key in known:
+            found.add(id(kept))
+        known.add(kept.arrival.key)
+    return found
+
+
+def _accept_of(one: TakeIn, known: set[int]) -> AcceptEvents:
+    """Its events, with those that are kept in quarantine behind them."""
+    held = [replace(kept.arrival, envelope="") if id(kept) in known else kept.arrival for kept in one.kept]
+    if one.accept is None:
+        return AcceptEvents(one.app, held)
+    if held and one.accept.arrivals[-len(held) :] != held:  # a transaction may be tried again
+        one.accept.arrivals = [*one.accept.arrivals, *held]
+    return one.accept
