@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from wakeful.execution.circuits import Circuit
     from wakeful.execution.fanout import Outcome
     from wakeful.execution.heartbeat import Check
-    from wakeful.execution.options import Backoff, step
     from wakeful.execution.run import Run
+    from wakeful.functions.options import Backoff, step
     from wakeful.model import Event, Receipt
     from wakeful.secrets import env
     from wakeful.triggers.at import at
@@ -106,7 +106,7 @@ _HOMES = {
     "wakeful.execution.circuits": ("Circuit",),
     "wakeful.execution.fanout": ("Outcome",),
     "wakeful.execution.heartbeat": ("Check",),
-    "wakeful.execution.options": ("Backoff", "step"),
+    "wakeful.functions.options": ("Backoff", "step"),
     "wakeful.execution.run": ("Run",),
     "wakeful.model": ("Event", "Receipt"),
     "wakeful.secrets": ("env",),

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from wakeful.errors import ConfigError
 from wakeful.execution.command import Command
-from wakeful.execution.options import AgentOptions, name_of
 from wakeful.execution.versions import version_of
+from wakeful.functions.options import AgentOptions, name_of
 from wakeful.intake.flow import FlowPlan
 from wakeful.triggers.base import Trigger
 

@@ -16,8 +16,8 @@ from wakeful.clock import SECOND, Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
 from wakeful.execution.command import agent_options, read_command
-from wakeful.execution.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.execution.telling import declare_telling
+from wakeful.functions.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.intake.flow import plan_flow
 from wakeful.model import OWN_AGENTS, Receipt
 from wakeful.output.channels.base import Channel, handling_of
@@ -68,6 +68,7 @@ APP_OPTIONS = (
     "chain_rate",
     "quarantine",
     "quarantine_for",
+    "programs_may_answer",
 )
 BACKLOG = 10_000
 LAG_WITHIN = "15m"
@@ -116,6 +117,7 @@ class App:
         chain_rate: str | None = "60/m",
         quarantine: int | str | None = QUARANTINE,
         quarantine_for: Duration | None = QUARANTINE_FOR,
+        programs_may_answer: bool = False,
         **unknown: Any,
     ) -> None:
         for option in unknown:
@@ -190,6 +192,7 @@ class App:
         self.backlog = backlog
         self.lag_within = read_lags(lag_within, where=f"App({name!r})")
         self.chains = read_limits(chain_depth, chain_rate, where=f"App({name!r})")
+        self.programs_may_answer = bool(programs_may_answer)
         declare_alarms(self)
         self.runtime: Runtime | None = None
         declare_telling(self)

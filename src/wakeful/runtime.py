@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import EncryptionKeyMissing, StoreUnavailable
 from wakeful.execution.lease import LEASE
+from wakeful.execution.programs import lock
 from wakeful.output.channels.base import Channel
 from wakeful.service import Part, Services
 from wakeful.stores.journal import Probe
@@ -50,10 +51,11 @@ class Runtime(Parts):
         ping: Ping | None = None,
         reading: Literal["always", "drained", "never"] = "always",
         sources: Mapping[str, Sequence[Trigger]] | None = None,
+        has_token: bool = False,
     ) -> None:
         """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app.
         `reading`: sources are read as something comes, only while the runtime is drained, or not at all. `sources`: the
-        triggers of each agent that are read (default: all of them).
+        triggers of each agent that are read (default: all of them). `has_token`: what started it guards the app by a token.
         """
         super().__init__(
             app,
@@ -72,6 +74,7 @@ class Runtime(Parts):
             sources=sources,
         )
         self.grace = grace
+        self._has_token = has_token
         self._stops_by = 0.0
         self._working = False
         self._rejoining: asyncio.Task[None] | None = None
@@ -197,6 +200,8 @@ class Runtime(Parts):
         if not self.watching:
             await bring_back(name, database, store)
             await self.schedules.enter(self.agents)
+            if not self._has_token:
+                await lock(self.app, self.store, self.membership.process)
             await enter_agents(
                 name,
                 [

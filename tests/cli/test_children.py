@@ -247,11 +247,13 @@ if os.fork() == 0:
 """
 
 
-def detached(place: Path, start: Any, script: str = DETACHING, **environment: str) -> tuple[Server, str, str]:
+def detached(
+    place: Path, start: Any, script: str = DETACHING, asking: str = ASKING, **environment: str
+) -> tuple[Server, str, str]:
     """A program detaches itself from its run, and tries to answer: (the server, the run that asks, its question)."""
     (place / "answering.py").write_text(script)
     line = f"{sys.executable} answering.py $(cat question) {WAKEFUL}"
-    (place / "app.py").write_text(ASKING + f'\napp.command("answering", on("answering"), {line!r})\n')
+    (place / "app.py").write_text(asking + f'\napp.command("answering", on("answering"), {line!r})\n')
     server = Server(start, place, **environment)
     run = server.emit("ask")["runs"][0]
     asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
@@ -282,18 +284,54 @@ def test_a_child_that_detaches_has_no_key_either(place, start):
     assert server.get(f"/v1/runs/{run}")["state"] == "waiting"
 
 
-def test_without_a_token_a_child_that_detaches_answers_and_people_are_warned(place, start, wakeful):
-    """The limit, as the page on security tells it: a process that has no ancestor of the run left, and none of its environment, is a
-    process of this user like any other.
-    """
-    server, _, question = detached(place, start, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN="", WAKEFUL_TOKEN_NEXT="")
-    assert said(place) == "0"
-    assert server.get(f"/v1/approvals/{question}")["state"] == "answered"
-    words = "command answering starts programs, and agent deploy asks people"
+NO_SECRETS = {"WAKEFUL_ENCRYPTION_KEYS": "", "WAKEFUL_TOKEN": "", "WAKEFUL_TOKEN_NEXT": ""}
+
+
+def test_without_a_token_a_child_that_detaches_answers_nothing_and_people_are_told_why(place, start, wakeful):
+    """Nothing tells it from a person's command, so neither is believed."""
+    server, run, question = detached(place, start, **NO_SECRETS)
+    assert said(place).startswith("1 wakeful: to answer a question needs a token, and spied began to work without one")
+    assert server.get(f"/v1/approvals/{question}")["state"] == "open"
+    assert server.get(f"/v1/runs/{run}")["state"] == "waiting"
+    words = (
+        "command answering starts programs, and agent deploy asks people: without a token no command answers for them"
+    )
     assert words in server.process.output
     assert words in " ".join(wakeful("check", "app.py").out.split())
     store = "sqlite:///planted-store.db"
     assert words in " ".join(wakeful("doctor", "app.py", "--store", store, code=None).out.split())
+
+
+def test_where_the_code_says_so_a_child_may_answer(place, start):
+    server, _, question = detached(
+        place, start, asking=ASKING.replace('"spied"', '"spied", programs_may_answer=True'), **NO_SECRETS
+    )
+    assert said(place) == "0"
+    assert server.get(f"/v1/approvals/{question}")["state"] == "answered"
+    assert "starts programs" not in server.process.output
+
+
+def test_a_locked_app_is_opened_by_starting_it_with_a_token(place, start, wakeful, monkeypatch):
+    (place / "app.py").write_text(ASKING + '\napp.command("nothing", on("nothing"), "true")\n')
+    server = Server(start, place, **NO_SECRETS)
+    server.emit("ask")
+    asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
+    question = server.get("/v1/approvals")["approvals"][0]["id"]
+    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    assert "or write App(…, programs_may_answer=True). Nothing was changed" in wakeful(*answer, code=1).err
+    with_token = {"authorization": f"Bearer {TOKEN}"}
+    other = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")  # beside the first, as a program of the app could start it
+    refused = httpx2.post(
+        f"{other.url}/v1/approvals/{question}/answer", json={"answer": True}, headers=with_token, trust_env=False
+    )
+    assert refused.status_code == 403, refused.text
+    assert "began to work without a token" in refused.json()["detail"]
+    other.stop()
+    server.stop()
+    wakeful(*answer, code=1)  # the lock stays while no server runs
+    Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")
+    monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)
+    assert "answered with true" in wakeful(*answer).out
 
 
 # Without our commands: the database file itself.

@@ -6,9 +6,9 @@ import pytest
 
 from support.stores import AGENT, APP, OpenStore, reader
 from wakeful.clock import SECOND
-from wakeful.stores.guards import hashes_of, known
+from wakeful.stores.guards import LOCK, hashes_of, known
 from wakeful.stores.store import DatabaseStore
-from wakeful.stores.verbs.guards import GuardApp
+from wakeful.stores.verbs.guards import GuardApp, LockApp
 from wakeful.stores.verbs.processes import RegisterProcess
 
 FIRST, NEXT, OTHER = ("first-" + "a1" * 20, "second-" + "b2" * 20, "other-" + "c3" * 20)
@@ -44,6 +44,31 @@ async def test_a_stranger_changes_no_guard_while_a_process_of_the_app_is_alive(s
     assert await guard(await stores(store_url), *tokens) == "kept"
     assert [await opens(store, one) for one in (FIRST, OTHER)] == [True, False]
     assert await guard(store, *tokens, own="alive") == ("guarded" if tokens else "opened")  # it is that process itself
+
+
+async def test_an_app_is_locked_only_where_it_has_no_guard(store):
+    await store.do(LockApp(APP, locked=True))
+    await store.do(LockApp(APP, locked=True))
+    assert await reader(store).guards() == [(APP, LOCK)]
+    assert not await opens(store, "locked")
+    assert await guard(store, FIRST) == "guarded"  # a token takes its place
+    await store.do(LockApp(APP, locked=True))
+    await store.do(LockApp(APP, locked=False))
+    assert await opens(store, FIRST)
+    assert len(await reader(store).guards()) == 1
+
+
+@pytest.mark.parametrize("tokens", [(), (OTHER,)], ids=["none", "another"])
+async def test_a_stranger_opens_no_lock_while_a_process_of_the_app_is_alive(stores: OpenStore, store_url, tokens):
+    store = await stores(store_url)
+    await store.do(LockApp(APP, locked=True))
+    await live(store)
+    assert await store.do(GuardApp(APP, (LOCK,))) == "guarded"  # a second server without a token: nothing changes
+    assert await guard(await stores(store_url), *tokens) == "kept"
+    await store.do(LockApp(APP, locked=False))
+    assert await reader(store).guards() == [(APP, LOCK)]
+    await store.do(LockApp(APP, locked=False, own="alive"))  # it is that process itself
+    assert await reader(store).guards() == []
 
 
 async def test_who_knows_the_token_rotates_it(store):

@@ -19,8 +19,9 @@ from wakeful.api import openapi
 from wakeful.cli import COMMANDS, http_limits
 from wakeful.cli.completing import everything
 from wakeful.clock import SECOND, duration, written
-from wakeful.execution import checkpoint, lease, retry
-from wakeful.execution.options import AgentOptions, Backoff, StepOptions
+from wakeful.execution import checkpoint, lease
+from wakeful.functions import retry
+from wakeful.functions.options import AgentOptions, Backoff, StepOptions
 from wakeful.http import body, parameters, problem
 from wakeful.intake import cloudevents, untrusted
 from wakeful.model import FINAL_RUN_STATES, RUN_STATES

@@ -14,7 +14,7 @@ import pytest
 from support.apps import NewApp, go, pass_time, working
 from wakeful import App, ConfigError, RateLimited, Run, on
 from wakeful.channels import Channel, Message, event
-from wakeful.execution.options import Backoff
+from wakeful.functions.options import Backoff
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.outbox import RedoDelivery

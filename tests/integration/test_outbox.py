@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from support.apps import NewApp, ended, go, pass_time, the_run, working
 from wakeful import App, ConfigError, Operation, Persistent, RateLimited, Run, Transient, action, on
 from wakeful.channels import Channel, Message
-from wakeful.execution.options import Backoff
+from wakeful.functions.options import Backoff
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES, EffectFacts
 from wakeful.stores.request import Actor

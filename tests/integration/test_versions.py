@@ -10,8 +10,8 @@ import pytest
 from support.apps import NewApp, ended, the_run, working
 from wakeful import App, Operation, Persistent, Run, Transient, action, on
 from wakeful.clock import VirtualClock
-from wakeful.execution.options import AgentOptions
 from wakeful.execution.versions import version_of
+from wakeful.functions.options import AgentOptions
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.cancel import CancelRun

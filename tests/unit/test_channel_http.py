@@ -22,8 +22,8 @@ from wakeful import env
 from wakeful.channels import http
 from wakeful.clock import SECOND
 from wakeful.errors import ConfigError, Persistent, Transient
-from wakeful.execution.options import Backoff
 from wakeful.failures import classify
+from wakeful.functions.options import Backoff
 from wakeful.output.channels.http import ANSWER_LIMIT, Http
 from wakeful.testing.ports import free_port
 

@@ -13,8 +13,8 @@ from wakeful.clock import SECOND, duration
 from wakeful.errors import ConfigError, Denied, Persistent, RateLimited, Transient
 from wakeful.execution.aftermath import Facts
 from wakeful.execution.aftermath import after as after_a_call
-from wakeful.execution.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
-from wakeful.execution.retry import SINCE, Again, GiveUp, Trouble, decide, signature, trouble_of
+from wakeful.functions.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
+from wakeful.functions.retry import SINCE, Again, GiveUp, Trouble, decide, signature, trouble_of
 
 BACKOFF = Backoff(first="1s", factor=2, cap="10s")
 

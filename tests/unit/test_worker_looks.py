@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from wakeful.execution.options import AgentOptions
 from wakeful.execution.worker import Worker
+from wakeful.functions.options import AgentOptions
 
 
 class Poked:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from wakeful.execution.endings import Ended
-from wakeful.execution.options import AgentOptions
 from wakeful.execution.worker import Worker
+from wakeful.functions.options import AgentOptions
 from wakeful.model import Claim
 from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns
 

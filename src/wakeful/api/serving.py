@@ -165,7 +165,7 @@ def serve_app(
         if app.runtime is not None:
             yield
             return
-        async with app.running(**options) as runtime:
+        async with app.running(has_token=bool(token), **options) as runtime:
             runtime.webhooks.open()
             await runtime.webhooks.start()
             process = runtime.membership.process

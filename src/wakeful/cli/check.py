@@ -20,7 +20,7 @@ from wakeful.shell.terminal import Cell, plain, print_json, print_table, say, te
 
 if TYPE_CHECKING:
     from wakeful.app import App
-    from wakeful.execution.child_environment import ChildEnvironment
+    from wakeful.functions.child_environment import ChildEnvironment
 
 
 def declare(parser: Parser) -> None:
@@ -238,7 +238,7 @@ def notes(app: App) -> list[str]:
 
 
 def without_token(app: App) -> list[str]:
-    """Children of the app that could answer for people, if its server is started with what is set here."""
+    """Questions that no command answers, if the app is started with what is set here."""
     from wakeful.operations.guarding import REMEDY, unguarded
 
     words = None if token() is not None else unguarded(app)

@@ -439,10 +439,11 @@ async def outbox(reader: Reader) -> list[Finding]:
 
 
 async def guarded(reader: Reader, app: App | None) -> list[Finding]:
-    """Which apps are guarded by a token, and whether children of this app could answer for people."""
+    """Which apps are guarded by a token, and whether nobody can answer what this app asks, since it has none."""
     from wakeful.operations.guarding import REMEDY, unguarded
+    from wakeful.stores.guards import LOCK
 
-    names = sorted({name for name, _ in await reader.guards()})
+    names = sorted({name for name, hashed in await reader.guards() if hashed != LOCK})
     if names:
         words = f"{', '.join(names)}: commands that decide for people ask for WAKEFUL_TOKEN"
         found = [Finding("token", "good", words)]

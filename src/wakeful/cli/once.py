@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wakeful.cli.working import add_working, close, first_of, make_runtime, prepare, stop_politely
+from wakeful.cli.working import add_working, close, first_of, guard_app, make_runtime, prepare, stop_politely
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.shell.arguments import Command, Parser, add_json
 from wakeful.shell.carrying import number
@@ -35,6 +35,7 @@ async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> 
     runtime = make_runtime(app, arguments, reading="drained")
     try:
         await runtime.open()
+        await guard_app(runtime, serves=False)
         before, sent_before = await _counted(runtime)
         await runtime.start(watch=False)
         await first_of(runtime.drain(), stopping.asked.wait())

@@ -88,7 +88,7 @@ def prepare(arguments: argparse.Namespace) -> App:
 def make_runtime(app: App, arguments: argparse.Namespace, **options: Any) -> Runtime:
     from wakeful.runtime import Runtime
 
-    runtime = Runtime(app, store=arguments.store, grace=arguments.grace, **options)
+    runtime = Runtime(app, store=arguments.store, grace=arguments.grace, has_token=token() is not None, **options)
     app.runtime = runtime  # app.emit() inside a handler goes through this one
     return runtime
 

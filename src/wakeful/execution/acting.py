@@ -12,7 +12,7 @@ from wakeful.execution.attempt import Attempt
 from wakeful.execution.effects import EffectCall, abandoned, save_effect, settle_open
 from wakeful.execution.intents import new_effect, open_effect, other_arguments
 from wakeful.execution.once import OnceCall
-from wakeful.execution.options import location
+from wakeful.functions.options import location
 from wakeful.model import Effect, digest
 from wakeful.values import digest_of_arguments
 

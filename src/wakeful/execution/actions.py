@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from wakeful.cel import compile_arguments
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, InvalidData, did_you_mean
-from wakeful.execution.options import Backoff, as_backoff, location, name_of
+from wakeful.functions.options import Backoff, as_backoff, location, name_of
 from wakeful.intake.flow import ONCE_FOR
 from wakeful.model import Safety
 

@@ -9,9 +9,9 @@ from typing import Any
 from wakeful.clock import Microseconds, readable
 from wakeful.errors import Denied, NotSent, Persistent, RateLimited
 from wakeful.execution.actions import Action, ActionOptions
-from wakeful.execution.options import UNKNOWN_ATTEMPTS
-from wakeful.execution.retry import Trouble, given_up, told_to_wait
 from wakeful.failures import TOO_MANY_REQUESTS, Verdict, classify, http_status
+from wakeful.functions.options import UNKNOWN_ATTEMPTS
+from wakeful.functions.retry import Trouble, given_up, told_to_wait
 from wakeful.stored_errors import words_of
 
 CLIENT_ERROR, SERVER_ERROR, REQUEST_TIMEOUT = 400, 500, 408

@@ -23,10 +23,10 @@ from wakeful.execution.ledger import Ledger
 from wakeful.execution.locks import locks_held
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.record import Record
-from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
 from wakeful.execution.surroundings import Surroundings
+from wakeful.functions.retry import WAITS_IN_PLACE
 from wakeful.model import Claim, Event, Step
 from wakeful.policy.loops import depth_of, next_link
 from wakeful.stores.verbs.waits import Wait

@@ -19,11 +19,11 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds, readable
 from wakeful.errors import CancelledInside, ClaimLost, LockLost, Persistent
 from wakeful.execution.attempt import Attempt, inside_transaction
-from wakeful.execution.call import call, is_async
 from wakeful.execution.circuits import Shut
 from wakeful.execution.locks import locks_held
-from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
-from wakeful.execution.retry import SINCE, GiveUp, Trouble, decide, trouble_of
+from wakeful.functions.call import call, is_async
+from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
+from wakeful.functions.retry import SINCE, GiveUp, Trouble, decide, trouble_of
 from wakeful.model import Step
 from wakeful.redaction import redact
 from wakeful.stored_errors import describe, restore, words_of

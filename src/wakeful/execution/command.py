@@ -30,8 +30,9 @@ from wakeful.errors import ClaimLost, CommandFailed, CommandInterrupted, ConfigE
 from wakeful.execution import minder
 from wakeful.execution.attempt import Attempt, current_attempt
 from wakeful.execution.checkpoint import marked
-from wakeful.execution.child_environment import ChildEnvironment, facts_of, read_environment
-from wakeful.execution.options import read_duration
+from wakeful.execution.occurrence import facts_of
+from wakeful.functions.child_environment import ChildEnvironment, read_environment
+from wakeful.functions.options import read_duration
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.model import Step, digest
 from wakeful.redaction import redact, redact_bytes

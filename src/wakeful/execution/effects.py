@@ -40,12 +40,12 @@ from wakeful.execution.aftermath import (
     settle,
 )
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.call import call, within_lease
 from wakeful.execution.checkpoint import marked
 from wakeful.execution.circuits import Shut
-from wakeful.execution.options import UNKNOWN_ATTEMPTS_OF_A_STEP
-from wakeful.execution.retry import GiveUp, decide, trouble_of
 from wakeful.failures import Verdict
+from wakeful.functions.call import call, within_lease
+from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
+from wakeful.functions.retry import GiveUp, decide, trouble_of
 from wakeful.model import Effect
 from wakeful.stored_errors import describe, restore, words_of
 from wakeful.stores.verbs.effects import SaveEffect

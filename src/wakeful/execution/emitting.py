@@ -10,8 +10,8 @@ from wakeful.clock import to_datetime
 from wakeful.errors import ClaimLost
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import shown_arguments
-from wakeful.execution.emits import refuse_attributes, refuse_type
 from wakeful.execution.locks import locks_held
+from wakeful.functions.emits import refuse_attributes, refuse_type
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Receipt, digest
 from wakeful.values import digest_of_arguments

@@ -16,10 +16,10 @@ from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.failing import note_of, noted, trouble_before
 from wakeful.execution.handler import Handler
-from wakeful.execution.options import UNKNOWN_ATTEMPTS
-from wakeful.execution.retry import Again, decide, signature
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.why_waiting import earliest_wait, why_waiting
+from wakeful.functions.options import UNKNOWN_ATTEMPTS
+from wakeful.functions.retry import Again, decide, signature
 from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
 from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, held_alarm

@@ -31,7 +31,6 @@ from wakeful.errors import (
 )
 from wakeful.execution.acting import settle_effects
 from wakeful.execution.attempt import CURRENT, Attempt
-from wakeful.execution.call import call, is_async
 from wakeful.execution.changed_code import ChangedCode, NotingStore
 from wakeful.execution.compensation import compensate
 from wakeful.execution.data import edit, read_events
@@ -45,6 +44,7 @@ from wakeful.execution.surroundings import Cancellable, Surroundings
 from wakeful.execution.tampering import refuse_tampered_claim
 from wakeful.execution.verifying import verify
 from wakeful.execution.versions import Change, change_of, version_of
+from wakeful.functions.call import call, is_async
 from wakeful.model import Claim, Effect, Event, Outcome
 from wakeful.stores.tampered import Tampered
 from wakeful.stores.verbs.cancel import FinishCancelled

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
-from wakeful.execution.retry import Trouble, signature
 from wakeful.failures import classify
+from wakeful.functions.retry import Trouble, signature
 from wakeful.model import Claim, Step
 from wakeful.stored_errors import in_one_line, words_of
 

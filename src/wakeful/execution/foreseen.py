@@ -18,10 +18,10 @@ from typing import Any
 
 from wakeful.clock import duration, readable
 from wakeful.errors import ConfigError, Persistent, did_you_mean
-from wakeful.execution.emits import Emits, refuse_attributes
-from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.execution.run import Run
 from wakeful.execution.waiting import LONGEST
+from wakeful.functions.emits import Emits, refuse_attributes
+from wakeful.functions.retry import WAITS_IN_PLACE
 from wakeful.intake.matching import condition_of
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pydantic import TypeAdapter
 
 from wakeful.errors import InvalidKey
-from wakeful.execution.options import AgentOptions
+from wakeful.functions.options import AgentOptions
 from wakeful.intake.flow import FlowPlan
 from wakeful.model import Claim, Event
 

@@ -22,11 +22,12 @@ from wakeful.clock import SECOND, Duration, Microseconds, from_datetime, readabl
 from wakeful.clock import to_text as time_text
 from wakeful.errors import ConfigError, Denied, Persistent, StoreError
 from wakeful.execution.attempt import current_attempt
-from wakeful.execution.call import call
-from wakeful.execution.child_environment import facts_of, read_environment
-from wakeful.execution.options import MARK, StepOptions, read_duration, step
+from wakeful.execution.occurrence import facts_of
 from wakeful.execution.probe import ask_command
 from wakeful.execution.run import Run
+from wakeful.functions.call import call
+from wakeful.functions.child_environment import read_environment
+from wakeful.functions.options import MARK, StepOptions, read_duration, step
 from wakeful.model import digest
 from wakeful.stored_errors import words_of
 from wakeful.stores.alarm import Alarm, heartbeat_alarm

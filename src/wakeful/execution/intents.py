@@ -12,9 +12,9 @@ from wakeful.errors import Denied
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.business_key import key_of
-from wakeful.execution.call import CHECK_LIMIT, call
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN
 from wakeful.execution.locks import locks_held
+from wakeful.functions.call import CHECK_LIMIT, call
 from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, EffectFacts
 from wakeful.redaction import redact

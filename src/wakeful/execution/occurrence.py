@@ -19,6 +19,14 @@ def interval(event: Event) -> tuple[datetime, datetime] | None:
     return None if start is None or end is None else (start, end)
 
 
+def facts_of(run: str, agent: str, event: Event) -> dict[str, str]:
+    """What a child is told of its run. A command's program gets the event too, in a file."""
+    facts = {"WAKEFUL_RUN_ID": run, "WAKEFUL_AGENT": agent}
+    if (instant := scheduled_for(event)) is not None:
+        facts["WAKEFUL_SCHEDULED_FOR"] = instant.isoformat()
+    return facts
+
+
 def _time(event: Event, name: str) -> datetime | None:
     text = event.extensions.get(name) if event.type == TYPE else None
     try:

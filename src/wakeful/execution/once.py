@@ -15,7 +15,7 @@ from wakeful.errors import KeyTaken
 from wakeful.execution.effects import EffectCall
 from wakeful.execution.intents import opened
 from wakeful.execution.lock_news import wake
-from wakeful.execution.retry import WAITS_IN_PLACE
+from wakeful.functions.retry import WAITS_IN_PLACE
 
 # A run that waits for another one is woken by the end of that. It looks by itself only in case nothing ends: when a run that
 # had the key died before it called, for example. The longer it waits, the less often.

@@ -15,8 +15,8 @@ from typing import Any
 from wakeful.clock import Microseconds
 from wakeful.errors import Persistent
 from wakeful.execution.locks import locks_held
-from wakeful.execution.options import StepOptions, location, name_of
 from wakeful.execution.surroundings import Surroundings
+from wakeful.functions.options import StepOptions, location, name_of
 from wakeful.model import Claim, Step, StepState
 from wakeful.stores.verbs.progress import SaveSteps
 from wakeful.stores.verbs.waits import Wait

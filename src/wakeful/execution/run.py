@@ -17,9 +17,9 @@ from wakeful.execution.actions import Action
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import Checkpoint, identify
 from wakeful.execution.locks import Lock
-from wakeful.execution.options import options_of
 from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
+from wakeful.functions.options import options_of
 from wakeful.model import Event, Receipt
 from wakeful.triggers.reminders import Reminder
 from wakeful.triggers.schedule import Schedule

@@ -6,7 +6,7 @@ from typing import Any
 
 from wakeful.errors import Persistent, UnknownChannel, did_you_mean
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.emits import refuse_type
+from wakeful.functions.emits import refuse_type
 from wakeful.model import Delivery, digest
 from wakeful.values import plain, to_text
 

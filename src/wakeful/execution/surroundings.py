@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from wakeful.clock import Clock
 from wakeful.execution.circuits import Shut
-from wakeful.execution.emits import Emits
 from wakeful.execution.lock_news import LockNews
+from wakeful.functions.emits import Emits
 from wakeful.intake.reserved import By
 from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
 from wakeful.policy.decide import Facts, decide

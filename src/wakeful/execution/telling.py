@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from wakeful.cel import compile_condition
 from wakeful.clock import duration, readable, to_text
 from wakeful.execution.attempt import current_attempt
-from wakeful.execution.options import step
 from wakeful.execution.run import Run
+from wakeful.functions.options import step
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince
 from wakeful.triggers.reminders import AGENT, Memo, usual_channel

@@ -7,9 +7,9 @@ from typing import Any
 
 from wakeful.errors import ClaimLost, ConfigError
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.call import is_async
 from wakeful.execution.checkpoint import Checkpoint, identify
-from wakeful.execution.options import location, options_of
+from wakeful.functions.call import is_async
+from wakeful.functions.options import location, options_of
 
 
 async def transaction(attempt: Attempt, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -29,7 +29,7 @@ from wakeful.model import Claim, Step, digest
 from wakeful.stores.reading_versions import AGREED
 
 if TYPE_CHECKING:
-    from wakeful.execution.options import AgentOptions
+    from wakeful.functions.options import AgentOptions
 
 FACT = "version"  # it went over from one version to another: this, `version 2`, `version 3`, …
 UNASKED_FACT = "not asked for"

@@ -26,8 +26,8 @@ from wakeful.clock import SECOND, Duration, Microseconds, duration, from_datetim
 from wakeful.errors import ConfigError, Persistent, TimedOut, did_you_mean
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, shown_arguments
-from wakeful.execution.retry import WAITS_IN_PLACE
 from wakeful.execution.tampering import refuse_forged_step
+from wakeful.functions.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
 from wakeful.model import Event, Receipt, Step, digest

@@ -1,8 +1,8 @@
 """Guarding an app: commands that decide in a person's stead ask for the token that its server was started with.
 
 serve with a token       guards the app by it, and by the next one
-serve without a token    takes the guard away, and says so
-worker with a token      guards, like serve; without one it leaves the guard alone, since it answers no requests
+serve without a token    takes the guard away, and says so; an app that starts programs is locked instead
+worker with a token      guards, like serve; without one it leaves a guard alone, since it answers no requests
 either, with a token     that the guard does not know, or serve without one: the guard stays while another process of the app is alive
 """
 
@@ -12,14 +12,15 @@ import inspect
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wakeful.stores.guards import TokenHash, hashes_of, known
+from wakeful.execution.programs import is_locked_without_token, programs_of
+from wakeful.stores.guards import LOCK, TokenHash, hashes_of, known
 from wakeful.stores.verbs.guards import GuardApp, Guarded
 from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
     from wakeful.app import App
 
-REMEDY = "start the server with WAKEFUL_TOKEN (`wakeful token` prints one)"
+REMEDY = "start every process of the app with WAKEFUL_TOKEN (`wakeful token` prints one)"
 CHANGING = "stop all processes of the app before the first one starts with another token or none, or let WAKEFUL_TOKEN_NEXT rotate it"
 ASKING = "ask"  # the method of a run that waits for people
 
@@ -44,7 +45,8 @@ async def guard(
     log = logger_of()
     if hashes or serves:
         knows = known(await reader.guards(), app.name, tokens)
-        became = await store.do(GuardApp(app.name, hashes, knows, process))
+        wanted = hashes or ((LOCK,) if is_locked_without_token(app) else ())
+        became = await store.do(GuardApp(app.name, wanted, knows, process))
         if became == "kept":
             log.warning(
                 "this process does not have the token of another one that is alive: "
@@ -61,22 +63,15 @@ async def guard(
         return
     words = unguarded(app)
     if words is not None:
-        log.warning("programs of the app can answer for people", app=app.name, why=words, remedy=REMEDY)
+        log.warning("no command answers for people", app=app.name, why=words, remedy=REMEDY)
 
 
 def unguarded(app: App) -> str | None:
-    """What to say of an app without a token whose children could answer what its agents ask; None if there is no such thing."""
-    starting, asking = _starting(app), [name for name, one in app.agents.items() if _asks(one.function)]
-    if not starting or not asking:
+    """What to say of an app whose questions nobody can answer by a command until it has a token; None if it is none."""
+    asking = [name for name, one in app.agents.items() if _asks(one.function)]
+    if not is_locked_without_token(app) or not asking:
         return None
-    return f"{starting[0]} starts programs, and agent {asking[0]} asks people: without a token such a program can answer in their stead"
-
-
-def _starting(app: App) -> list[str]:
-    from wakeful.execution.command import Command
-
-    commands = [f"command {name}" for name, one in app.agents.items() if isinstance(one.function, Command)]
-    return commands + [f"heartbeat {name}" for name, one in app.heartbeats.items() if one.usual.commands]
+    return f"{programs_of(app)[0]} starts programs, and agent {asking[0]} asks people: without a token no command answers for them"
 
 
 def _asks(function: Any) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from wakeful.execution.retry import signature
+from wakeful.functions.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter, beside_newest
 from wakeful.stores.request import Actor, Bulk, Doer

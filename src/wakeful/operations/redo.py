@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
-from wakeful.execution.retry import signature
+from wakeful.functions.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.stored_errors import in_one_line
 from wakeful.stores.request import Actor, Bulk, Doer

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from wakeful.execution.call import CHECK_LIMIT, call
-from wakeful.execution.options import name_of
+from wakeful.functions.call import CHECK_LIMIT, call
+from wakeful.functions.options import name_of
 from wakeful.stored_errors import words_of
 from wakeful.values import plain
 

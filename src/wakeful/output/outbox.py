@@ -23,9 +23,9 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Microseconds, readable, seconds
 from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered
-from wakeful.execution.call import call, within_lease
-from wakeful.execution.retry import Again, decide, signature, trouble_of
 from wakeful.failures import classify
+from wakeful.functions.call import call, within_lease
+from wakeful.functions.retry import Again, decide, signature, trouble_of
 from wakeful.model import Delivery, digest
 from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service

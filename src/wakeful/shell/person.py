@@ -5,7 +5,8 @@ A command's program runs in the worker's folder, and `wakeful approvals answer` 
     ancestors   a command that decides refuses to work below a run: where WAKEFUL_RUN_ID is set, or was set for an ancestor
     the token   where the app's server was started with WAKEFUL_TOKEN, the command needs it too; no child of an app gets it
 
-The second one also stops a program that detached itself from its run. Neither stops a program that writes into a SQLite file by itself: docs
+The second one also stops a program that detached itself from its run. Where the app starts programs and has no token, what only people
+decide is refused: nothing would tell their commands from that program's. Neither stops a program that writes into a SQLite file by itself: docs
 on security say what does.
 """
 
@@ -13,17 +14,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from wakeful.errors import Denied
 from wakeful.settings import next_token, token
 from wakeful.shell.opening import read
-from wakeful.stores.guards import TokenHash, fits, known
+from wakeful.stores.guards import LOCK, TokenHash, fits, known
 from wakeful.stores.reading import Reader
 
 MARK = "WAKEFUL_RUN_ID"
+LOCKED = (
+    "to {what} needs a token, and {apps} began to work without one: it starts programs, and one of those could give this command too. Stop it, "
+    "then start it with WAKEFUL_TOKEN (`wakeful token` prints one), or write App(…, programs_may_answer=True). Nothing was changed"
+)
 
 
 @dataclass(slots=True)
@@ -36,7 +41,8 @@ class Token:
 
     def opens_one(self) -> None:
         """Denied, unless it is the token of some app of the store."""
-        if self.guards and not any(fits(hashed, one) for one in self.given for _, hashed in self.guards):
+        hashes = [hashed for _, hashed in self.guards if hashed != LOCK]
+        if hashes and not any(fits(hashed, one) for one in self.given for hashed in hashes):
             raise self._denied(dict.fromkeys(app for app, _ in self.guards))
 
     def opens(self, apps: Iterable[str | None]) -> None:
@@ -66,7 +72,10 @@ class Token:
 
             self.opens(read(url, ask))
 
-    def _denied(self, apps: Iterable[str]) -> Denied:
+    def _denied(self, apps: Collection[str]) -> Denied:
+        locked = [app for app in apps if (app, LOCK) in self.guards]
+        if locked:
+            return Denied(LOCKED.format(what=self.what, apps=", ".join(locked)))
         problem = "WAKEFUL_TOKEN is another one" if self.given else "WAKEFUL_TOKEN is not set here"
         message = (
             f"to {self.what} needs the token that the server of {', '.join(apps)} was started with, and {problem}: set WAKEFUL_TOKEN "
@@ -78,14 +87,19 @@ class Token:
 def people_only(what: str, url: str) -> Token:
     """Denied, unless a person decides this: nothing was changed. `what` is what the command was about to do: "answer a question"."""
     refuse_children(what)
-    return needs_token(what, url)
+    return _token(what, read(url, lambda reader: reader.guards()))
 
 
 def needs_token(what: str, url: str) -> Token:
-    """Denied, if an app of this store is guarded by a token, and none is here: nothing was changed. `opens` asks about one app."""
-    guards = read(url, lambda reader: reader.guards())
+    """Denied, if an app of this store is guarded by a token, and none is here: nothing was changed. `opens` asks about one app.
+    A lock is no token: it is for what only people decide.
+    """
+    return _token(what, [one for one in read(url, lambda reader: reader.guards()) if one[1] != LOCK])
+
+
+def _token(what: str, guards: list[tuple[str, TokenHash]]) -> Token:
     given = [one for one in (token(), next_token()) if one]
-    if guards and not given:
+    if any(hashed != LOCK for _, hashed in guards) and not given:
         given = _asked_for(what)
     found = Token(what, guards, given)
     found.opens_one()

@@ -3,6 +3,9 @@
 The store has the guard and not the process: it holds while no server runs. A server that starts with other tokens replaces it, and one
 that starts with none removes it. While another process of the app is alive, only one that knows a token of the guard does: a program that
 the app started can start a server too.
+
+An app that starts programs and has no token is locked: no token opens that guard, so what only people decide waits until a server of the app
+starts with one.
 """
 
 from __future__ import annotations
@@ -33,8 +36,14 @@ class TokenHash:
         return cls(salt, _hashed(token, salt))
 
     def is_of(self, token: str) -> bool:
+        if self == LOCK:
+            return False
         # scrypt fills a short word up with NULs: one that ends with some has the hash of the word without them
         return "\0" not in token and hmac.compare_digest(_hashed(token, self.salt), self.hash)
+
+
+LOCK = TokenHash("", "locked")
+"""The guard of an app that starts programs, while no server of it was started with a token. It is the hash of no token."""
 
 
 def hashes_of(tokens: Iterable[str | None]) -> tuple[TokenHash, ...]:

@@ -280,13 +280,14 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
 
 def refuse_strangers(verb: Verb, asked: Asked) -> None:
     """Decisions of people are not for the programs that an app starts. A plan decides nothing."""
-    from wakeful.shell.person import needs_token, refuse_children
+    from wakeful.shell.person import needs_token, people_only
 
-    if verb.person is not None and not asked.plan:
-        refuse_children(verb.person)
-    what = verb.person or verb.guarded
-    if what is not None and not asked.plan:
-        asked.token = needs_token(what, chosen_store(asked.arguments))
+    if asked.plan:
+        return
+    if verb.person is not None:
+        asked.token = people_only(verb.person, chosen_store(asked.arguments))
+    elif verb.guarded is not None:
+        asked.token = needs_token(verb.guarded, chosen_store(asked.arguments))
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:

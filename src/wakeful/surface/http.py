@@ -98,7 +98,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
             refuse_unallowed(desk, verb)
             subject = await subject_of(resource, verb, desk, key, which)
             if (verb.guarded or verb.person) and subject and not plan:
-                await refuse_other_apps(settings, await apps_of(verb, desk, subject[0]))
+                apps = await apps_of(verb, desk, subject[0])
+                await refuse_other_apps(settings, apps, people=verb.person is not None)
             return JsonResponse(await carry_out(verb, desk, subject, given, plan=plan))
         except Missing:
             return found(None, resource.name)
@@ -245,7 +246,8 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
             return JsonResponse(planned.answer | planned.more)
         refuse_many(asked, planned.count, bulk.many)
         if (verb.guarded or verb.person) and bulk.apps is not None:
-            await refuse_other_apps(settings, await bulk.apps(desk, planned))
+            apps = await bulk.apps(desk, planned)
+            await refuse_other_apps(settings, apps, people=verb.person is not None)
         rate, most = slice_of(asked)
         done = await bulk.slice(desk, planned, most, Pace(rate), nobody_looks)
         return JsonResponse({bulk.done: done, "left": max(0, planned.count - most)} | planned.more)

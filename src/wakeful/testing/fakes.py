@@ -15,8 +15,8 @@ from typing import Any, Self, cast
 from wakeful.clock import Duration, Microseconds, duration, readable, seconds
 from wakeful.errors import ConfigError, Persistent, StepTimeout
 from wakeful.execution.actions import Action, Operation
-from wakeful.execution.call import call
-from wakeful.execution.options import name_of, options_of
+from wakeful.functions.call import call
+from wakeful.functions.options import name_of, options_of
 from wakeful.output.channels.base import Channel, Message
 from wakeful.testing.cassette import Cassette
 from wakeful.testing.time import VirtualTime

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from wakeful.errors import ConfigError, NotAnAction
 from wakeful.execution.actions import Action, Operation
-from wakeful.execution.call import call
-from wakeful.execution.options import name_of
+from wakeful.functions.call import call
+from wakeful.functions.options import name_of
 from wakeful.testing.report import shown, total
 from wakeful.values import digest_of_arguments, to_text
 

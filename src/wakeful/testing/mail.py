@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from wakeful.execution.call import call
+from wakeful.functions.call import call
 from wakeful.output.channels.base import Channel, Message, Surroundings
 
 Ask = Callable[[Message], Awaitable[None]]

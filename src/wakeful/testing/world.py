@@ -23,7 +23,7 @@ from wakeful.clock import Duration, Microseconds, VirtualClock, duration
 from wakeful.errors import ConfigError, InvalidData, NotFound, did_you_mean
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import TURNS_BEFORE_LEAVING
-from wakeful.execution.call import call
+from wakeful.functions.call import call
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import RUN_STATES, ApprovalState, DeliveryState, EffectState, Event, Receipt
 from wakeful.operations.answering import answer_question

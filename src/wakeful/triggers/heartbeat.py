@@ -24,7 +24,7 @@ from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule
 
 if TYPE_CHECKING:
-    from wakeful.execution.child_environment import ChildEnvironment
+    from wakeful.functions.child_environment import ChildEnvironment
 
 OPTIONS = ("every", "active", "days", "probe", "timeout", "session")
 LARGEST_FILE = 256 * 1024

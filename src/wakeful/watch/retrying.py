@@ -76,7 +76,7 @@ def read(agent: str, name: str, stored: str | None, owner: str | None) -> Retrie
     if not since:
         return None
     # Imported here: whoever only lists expectations need not load the engine.
-    from wakeful.execution.retry import signature
+    from wakeful.functions.retry import signature
 
     error = told.get("error") or signature(str(told.get("type", "")), str(told.get("message", "")))
     limited = told.get("failure") == "rate_limited"

@@ -14,7 +14,7 @@ from typing import Any
 
 from wakeful.clock import Duration, Microseconds
 from wakeful.errors import ConfigError
-from wakeful.execution.options import Backoff, read_options
+from wakeful.functions.options import Backoff, read_options
 from wakeful.model import Event
 
 UNKNOWN_ATTEMPTS = 8

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.errors import ConfigError, Transient
-from wakeful.execution.call import in_thread
+from wakeful.functions.call import in_thread
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.record import to_record
 from wakeful.private_files import FILE

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.clock import Duration, Microseconds, readable, seconds
 from wakeful.errors import ConfigError, Persistent, Transient
-from wakeful.execution.options import Backoff, read_options
+from wakeful.functions.options import Backoff, read_options
 from wakeful.output.channels.addresses import Resolve, check_url, resolve, shown_url
 from wakeful.output.channels.base import Channel, Message, Surroundings
 from wakeful.output.channels.record import to_record

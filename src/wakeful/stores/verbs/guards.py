@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from wakeful.stores.guards import TokenHash
+from wakeful.stores.guards import LOCK, TokenHash
 from wakeful.stores.request import Request
 from wakeful.stores.transaction import Transaction
 
@@ -35,6 +35,9 @@ def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[lis
     results: list[Guarded] = []
     for one in requests:
         before = {row[0] for row in (yield "guards_of", [(one.app,)])}
+        if before == {LOCK.hash} == {token.hash for token in one.tokens}:
+            results.append("guarded")
+            continue
         strange = bool(before) and one.knows not in before
         if strange and (yield "living_peers", [(now, one.app, one.own)]):
             results.append("kept")
@@ -44,3 +47,27 @@ def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[lis
             yield "insert_guard", [(now, one.app, token.salt, token.hash) for token in one.tokens]
         results.append("guarded" if one.tokens else "opened" if before else "open")
     return results
+
+
+@dataclass(slots=True)
+class LockApp(Request[None]):
+    """An app that has no guard is locked, or a lock that is not needed any more is taken away, unless another process of the app lives."""
+
+    app: str
+    locked: bool
+    own: str = ""
+    """The process that asks, if it has joined the others by now."""
+
+    @property
+    def patient(self) -> bool:
+        return True  # as GuardApp
+
+
+def lock_apps(now: int | None, requests: Sequence[LockApp]) -> Transaction[list[None]]:
+    for one in requests:
+        before = {row[0] for row in (yield "guards_of", [(one.app,)])}
+        if one.locked and not before:
+            yield "insert_guard", [(now, one.app, LOCK.salt, LOCK.hash)]
+        elif not one.locked and before == {LOCK.hash} and not (yield "living_peers", [(now, one.app, one.own)]):
+            yield "remove_guards", [(one.app,)]
+    return [None for _ in requests]

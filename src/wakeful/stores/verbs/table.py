@@ -32,7 +32,7 @@ from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, open_effects, s
 from wakeful.stores.verbs.expectations import KeepExpectations, SettleLook, keep_expectations, settle_looks
 from wakeful.stores.verbs.feed import FeedEvents, feed_events
 from wakeful.stores.verbs.fork import ForkRun, fork_runs
-from wakeful.stores.verbs.guards import GuardApp, guard_apps
+from wakeful.stores.verbs.guards import GuardApp, LockApp, guard_apps, lock_apps
 from wakeful.stores.verbs.heartbeat import ReportHeartbeat, report_heartbeats
 from wakeful.stores.verbs.keeping import (
     EnterCipher,
@@ -118,6 +118,7 @@ VERBS: dict[type, Verb] = {
     RetireApp: retire_apps,
     BringBackApp: bring_apps_back,
     GuardApp: guard_apps,
+    LockApp: lock_apps,
     RegisterProcess: register_processes,
     BuryProcess: bury_processes,
     TakeOver: take_over_processes,

@@ -9,7 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration
 from wakeful.errors import ConfigError, did_you_mean
-from wakeful.execution.emits import Emits, read_emits
+from wakeful.functions.emits import Emits, read_emits
 from wakeful.model import Overlap
 from wakeful.rate import Rate
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.clock import to_second as time_text
-from wakeful.execution.options import Backoff
 from wakeful.failures import Verdict, classify
+from wakeful.functions.options import Backoff
 
 # A step that has to wait longer than this puts its run away instead of holding a place in memory.
 WAITS_IN_PLACE: Microseconds = 2 * SECOND

@@ -12,14 +12,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wakeful.errors import ConfigError
-from wakeful.execution.occurrence import scheduled_for
 from wakeful.secrets import Env, named_secrets, reveal
-
-if TYPE_CHECKING:
-    from wakeful.model import Event
 
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
 OURS = "WAKEFUL_"
@@ -67,14 +63,6 @@ class ChildEnvironment:
         made = {name: os.environ[name] for name in names if name in os.environ}
         made |= {name: reveal(value, needed_by=f"{where}: environment {name}") for name, value in self.given.items()}
         return made | dict(facts)
-
-
-def facts_of(run: str, agent: str, event: Event) -> dict[str, str]:
-    """What a child is told of its run. A command's program gets the event too, in a file."""
-    facts = {"WAKEFUL_RUN_ID": run, "WAKEFUL_AGENT": agent}
-    if (instant := scheduled_for(event)) is not None:
-        facts["WAKEFUL_SCHEDULED_FOR"] = instant.isoformat()
-    return facts
 
 
 def read_environment(given: Any, where: str, *, withheld: Collection[str] = ()) -> ChildEnvironment:

@@ -1,0 +1,36 @@
+"""The programs that an app starts, and the lock that keeps them from answering what the app asks people.
+
+A program that detached itself from its run is a process like any other of its user. So while no server of the app was started with a
+token, nothing tells a person's command from that program's, and the store refuses both (`stores/verbs/guards.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from wakeful.execution.command import Command
+from wakeful.stores.verbs.guards import LockApp
+
+if TYPE_CHECKING:
+    from wakeful.app import App
+
+
+class Locking(Protocol):
+    """Where locks are kept."""
+
+    async def do(self, request: LockApp, /) -> None: ...
+
+
+def programs_of(app: App) -> list[str]:
+    """What starts programs, in words: "command backup", "heartbeat desk"."""
+    commands = [f"command {name}" for name, one in app.agents.items() if isinstance(one.function, Command)]
+    return commands + [f"heartbeat {name}" for name, one in app.heartbeats.items() if one.usual.commands]
+
+
+def is_locked_without_token(app: App) -> bool:
+    return not app.programs_may_answer and bool(programs_of(app))
+
+
+async def lock(app: App, store: Locking, process: str) -> None:
+    """Before the first run: no program that a run starts is there yet."""
+    await store.do(LockApp(app.name, is_locked_without_token(app), process))
