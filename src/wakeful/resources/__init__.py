@@ -33,11 +33,18 @@ NOUNS: dict[str, str] = {
     "effects": "effects",
     "events": "events",
     "locks": "locks",
+    "pauses": "pauses",
     "runs": "runs",
     "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
-ALIAS_HOMES: dict[str, str] = {"cancel": "runs", "release": "runs", "fork": "runs"}
+ALIAS_HOMES: dict[str, str] = {
+    "pause": "pauses",
+    "resume": "pauses",
+    "cancel": "runs",
+    "release": "runs",
+    "fork": "runs",
+}
 
 
 def resource_of(plural: str) -> Resource:

@@ -66,6 +66,8 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         except Ambiguous as error:
             flag = next((one.flag for one in offer.which if one.name == error.parameter), f"--{error.parameter}")
             raise UsageError(f"{error}: say which with {flag} NAME") from None
+        except Unfit as error:
+            raise UsageError(error.typed) from None
         nothing = (
             await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
         )
@@ -92,7 +94,7 @@ async def perform_several(resource: Resource, offer: Offer, asked: Asked) -> int
             if one is None:
                 raise NotFound(await missing_words(resource, desk, key, which))
             if asked.token is not None:
-                asked.token.opens(await apps_of(verb, desk, one))
+                asked.token.opens(await apps_of(verb, desk, (one,), given))
         for one in found:
             try:
                 result = await carry_out(verb, desk, (one,), given)
@@ -143,8 +145,8 @@ async def _answer(
         raise AssertionError(offer)
     refuse_unallowed(desk, verb)
     about = await subject_of(resource, verb, desk, asked.key, which)
-    if asked.token is not None and about:
-        asked.token.opens(await apps_of(verb, desk, about[0]))
+    if asked.token is not None:
+        asked.token.opens(await apps_of(verb, desk, about, given))
     result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
     return result, lambda: print_all(out, said_of(says, result, about, given))
@@ -158,8 +160,6 @@ def said_of(says: Callable[..., Any], result: Any, about: tuple[Any, ...], given
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
     try:
         return await listing.read(desk, **given)
-    except Unfit as error:
-        raise UsageError(error.typed) from None
     except ValueError:
         if given.get("after") is None:
             raise
