@@ -1,0 +1,35 @@
+"""send: a person's own event, stored together with who sent it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.accept import AcceptEvents, accept_events
+from wakeful.stores.verbs.with_events import Fired, WithEvents
+
+
+@dataclass(slots=True)
+class SendEvent(WithEvents[Fired], ByPerson[Fired]):
+    """One event that a person sends: by `emit`, to one agent by `run`, or to say that something was done by `checkin`."""
+
+    accept: AcceptEvents
+    verb: Literal["emit", "run", "checkin"]
+    words: str  # what was sent, before what became of it
+
+    def audit(self, result: Fired) -> Audit | None:
+        receipt = result.receipts[0]
+        became = f"{self.words}: {receipt.status}"
+        if self.verb != "run":
+            return Audit(self.verb, self.accept.app, receipt.id, became)
+        if receipt.runs:
+            return Audit(self.verb, self.accept.app, receipt.runs[0], became)
+        return Audit(self.verb, self.accept.app, receipt.id, f"{became}, no run")
+
+
+def send_events(now: int | None, requests: Sequence[SendEvent]) -> Transaction[list[Fired | Exception]]:
+    answers = yield from accept_events(now, [one.accept for one in requests])
+    return [answer if isinstance(answer, Exception) else Fired(answer) for answer in answers]
