@@ -24,7 +24,6 @@ from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
 from wakeful.api.runs import run_routes
 from wakeful.api.schedules import schedule_routes
-from wakeful.api.states import state_routes
 from wakeful.api.stopping import stopping_routes
 from wakeful.api.webhooks import webhook_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -68,7 +67,6 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *run_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *state_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),

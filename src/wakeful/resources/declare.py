@@ -179,6 +179,12 @@ class Param:
     most: int | None = None
     in_shell: Any = UNSET  # the default in a shell, where it is another one; NEEDED: a shell must be given it
     positional: bool = False  # in a shell: a word after the key, without a flag
+    understood: bool = (
+        False  # of JSON without a flag: a word is handed on as `Typed`, and the noun's function says what it means
+    )
+    said: str | None = (
+        None  # of JSON without a flag: what a shell calls it where it cannot be read, if not by its metavar
+    )
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
     elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
@@ -253,6 +259,7 @@ class Show:
     told: Callable[..., Awaitable[Printed]] | None = (
         None  # `told(desk, one)`: instead of lines, where more is read for them
     )
+    bare: bool = False  # in a shell: without a key everything is listed
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -316,7 +323,7 @@ class Verb:
     """What can be done: `run(desk, one, *, …)` to one thing, or `run(desk, *, …)` on the collection.
 
     It returns a view, or None where the thing is not there any more. `plan` takes the same and changes nothing. On the collection
-    `apps` is handed what was given: `apps(desk, *, …)`.
+    `apps` is handed what was given: `apps(desk, *, …)`, or `apps(desk, key, *, …)`.
     """
 
     name: str
@@ -327,6 +334,7 @@ class Verb:
     ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
+    by_key: bool = False  # of one thing that need not be there: it is handed the key
     scope: Scope = "operate"
     danger: Danger = "none"
     plan: Callable[..., Awaitable[Any]] | None = None
@@ -360,6 +368,7 @@ class Resource:
     key: str = "id"  # the field that names one thing, and the name of the path's parameter
     deep: bool = False  # a key may have slashes in it
     called: str | None = None  # what people call it, where that is not the noun: "question"
+    called_many: str | None = None  # what people call several, where that is not `called` with an s
     state: str | None = "state"
     listing: Listing | None = None
     show: Show | None = None
@@ -373,7 +382,8 @@ class Resource:
     takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
-    commands: tuple[str, ...] = ()
+    command: str | None = None  # in a shell, where that is not the plural
+    code: str | None = None  # what a shell uses the code of an app for, where every word takes --app
 
     def takes_for(self, word: str) -> str | None:
         """What is said to a wrong number of words after this one."""
@@ -385,7 +395,12 @@ class Resource:
 
     @property
     def names(self) -> str:
-        return self.plural if self.called is None else f"{self.called}s"
+        return self.called_many or (self.plural if self.called is None else f"{self.called}s")
+
+    @property
+    def spoken(self) -> str:
+        """Its command in a shell."""
+        return self.command or self.plural
 
     @property
     def root(self) -> str:

@@ -88,6 +88,11 @@ def in_json(thing: Any) -> str:
     return plain(to_json(thing, inf_nan_mode="strings").decode())
 
 
+def indented_json(thing: Any) -> str:
+    """A stored value as JSON on several lines."""
+    return to_json(thing, indent=2, inf_nan_mode="strings").decode()
+
+
 def whole_json(thing: Any) -> str:
     """As --json prints it."""
     return redact(to_json(thing, indent=2, inf_nan_mode="null").decode())
