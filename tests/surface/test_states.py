@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from support.apps import NewApp, go, working
 from support.stores import query
+from support.tokens import WITH_TOKEN
 from surface.served import http_over
 from wakeful import App, Run, on
 from wakeful.operations.declared import Declared
@@ -72,7 +73,7 @@ async def test_set_and_cleared_with_their_author(http: httpx2.AsyncClient, store
     done = await http.request("DELETE", "/v1/states/counter", json={"note": "anew"}, headers=ADA)
     assert done.json() == {"app": "shop", "agent": "counter", "version": 3}
     assert await kept(http) == (None, 3, "anew")
-    assert (await http.delete("/v1/states/counter", headers=ADA)).json()["version"] == 4
+    assert (await http.delete("/v1/states/counter", headers=ADA | WITH_TOKEN)).json()["version"] == 4
     rows = await query(
         store_url, "select way, verb, app, target, detail from wakeful_operation where operator = 'ada' order by seq"
     )
