@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from golden.serving import HEADERS
-from support.schemas import closed
+from support.json_schemas import closed
 from support.tokens import TOKEN
 from wakeful.api.openapi import document
 from wakeful.loading import load_app
