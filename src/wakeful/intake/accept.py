@@ -95,6 +95,7 @@ class Door:
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
         aliases: tuple[str, ...] = (),
+        sent: Sent | None = None,
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
         them has a name that is not for those `by` whom it comes.
@@ -102,7 +103,8 @@ class Door:
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
         and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
         checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
-        `aliases` are further names of a single event: one that came before makes it a duplicate.
+        `aliases` are further names of a single event: one that came before makes it a duplicate. `sent` says by whom a single event was sent,
+        where a person did: that is stored together with it.
         """
         if by != "source":
             if self._reserved.are_old:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.timing import Fired
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
-from wakeful.stores.verbs.with_events import Fired, WithEvents
+from wakeful.stores.verbs.with_events import WithEvents
 
 
 @dataclass(slots=True)
