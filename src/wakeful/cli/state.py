@@ -37,7 +37,7 @@ from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 WORDS = ("show", "set", "clear")
 RUN_ID = re.compile(r"[0-9a-f]{26}(\.[0-9]+)?")
@@ -66,7 +66,7 @@ def execute(arguments: argparse.Namespace) -> int:
             verb, "state set takes an AGENT and JSON (or @file)"
         )
         raise UsageError(message)
-    app: App | None = None
+    app: Declarations | None = None
     if arguments.app is not None:
         from wakeful.loading import load_app
 
@@ -204,7 +204,7 @@ async def _app_of(reader: Reader, agent: str, arguments: argparse.Namespace) -> 
     raise NotFound(message)
 
 
-def _refuse_misfit(app: App, agent: str, text: str | None) -> None:
+def _refuse_misfit(app: Declarations, agent: str, text: str | None) -> None:
     """A state that the next run could not read, or one of an agent that has none."""
     from wakeful.operations.declared import Declared
 
