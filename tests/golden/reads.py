@@ -161,6 +161,7 @@ READS: dict[str, tuple[str, ...]] = {
     "circuits/none": ("circuits", "--of", "nobody"),
     "locks/list": ("locks",),
     "approvals/list": ("approvals",),
+    "pauses/list": ("pauses",),
     "approvals/page": ("approvals", "list", "--limit", "1"),
     "approvals/show-open": ("approvals", "show", "31be574e0f300ef8e659f55284"),
     "approvals/show-text": ("approvals", "show", "8aca64c059"),

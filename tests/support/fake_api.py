@@ -26,7 +26,6 @@ from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.outbox import RedoDelivery
-from wakeful.stores.verbs.pauses import ChangePause, Paused
 from wakeful.stores.verbs.people import RecordOperation
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.quarantine import SettleQuarantine
@@ -128,16 +127,6 @@ DEAD_DELIVERY = {
     "finished": 1_000_000,
     "finished_at": "1970-01-01T00:00:01Z",
 }
-PAUSE = {
-    "app": "shop",
-    "agent": "review",
-    "paused": True,
-    "rate": None,
-    "by": "ada",
-    "note": None,
-    "since": "1970-01-01T00:00:01Z",
-}
-
 STATE = {
     "app": "shop",
     "agent": "counter",
@@ -351,10 +340,6 @@ class FakeReader:
     async def apps_of_agent(self, agent: str) -> list[str]:
         return [app for app, agents in (await self.apps()).items() if agent in agents]
 
-    async def pauses(self) -> list[dict[str, Any]]:
-        self._ask()
-        return [PAUSE]
-
     async def states(self, agent=None) -> list[dict[str, Any]]:
         self._ask(agent=agent)
         both = [STATE, {**STATE, "app": "desk"}]
@@ -462,7 +447,6 @@ DOES = {
     BringBackApp: "bring_app_back",
     BuryProcess: "bury",
     SettleQuarantine: "settle_quarantine",
-    ChangePause: "change_pause",
     RedoRun: "redo",
     SettleEffect: "settle_effect",
     FeedEvents: "feed",
@@ -488,7 +472,6 @@ class FakeStore(FakeRetiring):
         self.redelivered: list[RedoDelivery] = []
         self.released: list[ReleaseRun] = []
         self.changed: list[ChangeState] = []
-        self.paused: list[ChangePause] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
 
@@ -498,11 +481,6 @@ class FakeStore(FakeRetiring):
 
     async def find_source(self, app: str, name: str) -> StoredSource | None:
         return None
-
-    async def change_pause(self, request: ChangePause) -> Paused:
-        """A second time it was so before."""
-        self.paused.append(request)
-        return Paused(paused=len(self.paused) > 1, rate=None)
 
     async def redo(self, request: RedoRun) -> Redone | None:
         self.redone.append(request)

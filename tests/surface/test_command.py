@@ -73,7 +73,7 @@ def test_a_verb_of_the_collection(shell):
 def test_an_alias_is_its_verb_or_another_word_without_a_key(shell):
     assert shell("feed", "rex", "--of", "farm", "--weight", "1kg").out == "rex had 1\n"
     assert shell("feed", "--json").json["herd"] == 3
-    assert shell("feed", "--help").out.startswith("usage: wakeful feed NAME")
+    assert shell("feed", "--help").out.startswith("usage: wakeful feed [NAME]")
 
 
 def test_many_at_once(shell):

@@ -19,7 +19,6 @@ from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.pauses import pause_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
@@ -70,7 +69,6 @@ def create_api(
         *run_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
         *state_routes(reader, store, agents, settings),
-        *pause_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),
         *redo_routes(reader, store, agents, settings),
         *stopping_routes(reader, store, agents, settings),

@@ -13,7 +13,6 @@ from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import output_schemas, state_paths
-from wakeful.api.openapi_pauses import pause_paths, pause_schemas
 from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
@@ -164,7 +163,6 @@ def _paths() -> Json:
             "Story",
         ),
         **state_paths(),
-        **pause_paths(),
         **app_paths(),
         **agent_paths(),
         **checkin_paths(),
@@ -274,7 +272,6 @@ def _schemas() -> Json:
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **waiting_schemas(receipt),
         **redo_schemas(),
-        **pause_schemas(),
         **app_schemas(),
         **stopping_schemas(),
         **output_schemas(),

@@ -13,7 +13,7 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import checking_in, feeding, held, pausing, quarantine, redelivery, redo, retiring, scheduling
+from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring, scheduling
 from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Request
 from wakeful.stores.timing import StoredSchedule
@@ -59,7 +59,6 @@ class Reader(
     held.Reading,
     redelivery.Reading,
     feeding.Reading,
-    pausing.Reading,
     checking_in.Reading,
     scheduling.Reading,
     quarantine.Reading,

@@ -33,10 +33,11 @@ NOUNS: dict[str, str] = {
     "effects": "effects",
     "events": "events",
     "locks": "locks",
+    "pauses": "pauses",
     "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
-ALIAS_HOMES: dict[str, str] = {}
+ALIAS_HOMES: dict[str, str] = {"pause": "pauses", "resume": "pauses"}
 
 
 def resource_of(plural: str) -> Resource:

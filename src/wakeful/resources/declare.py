@@ -151,6 +151,7 @@ Count = Annotated[int, AtLeast(0)]
 # parameters
 
 UNSET: Any = object()
+NEEDED: Any = object()
 
 
 class Typed(str):
@@ -176,7 +177,7 @@ class Param:
     read: Callable[[str], Any] | None = None
     least: int = 0
     most: int | None = None
-    in_shell: Any = UNSET  # the default in a shell, where it is another one
+    in_shell: Any = UNSET  # the default in a shell, where it is another one; NEEDED: a shell must be given it
     positional: bool = False  # in a shell: a word after the key, without a flag
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
@@ -314,7 +315,8 @@ class Bulk:
 class Verb:
     """What can be done: `run(desk, one, *, …)` to one thing, or `run(desk, *, …)` on the collection.
 
-    It returns a view, or None where the thing is not there any more. `plan` takes the same and changes nothing.
+    It returns a view, or None where the thing is not there any more. `plan` takes the same and changes nothing. On the collection
+    `apps` is handed what was given: `apps(desk, *, …)`.
     """
 
     name: str
@@ -322,7 +324,7 @@ class Verb:
     summary: str
     says: Callable[
         ..., str | Printed
-    ]  # of what it returned; with a second parameter also of the thing as it was before
+    ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     scope: Scope = "operate"
@@ -339,6 +341,8 @@ class Verb:
     )
     person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
     apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: whose token, where it names no app
+    more: str = ""  # what stands below its options in --help, instead of what stands below those of the noun
+    in_shell: Callable[..., Awaitable[Any]] | None = None  # instead of `run`, where a shell may mean several apps
 
     @property
     def spoken(self) -> str:

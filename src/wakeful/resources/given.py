@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from typing_extensions import get_type_hints
 
 from wakeful.errors import did_you_mean
-from wakeful.resources.declare import UNSET, Param
+from wakeful.resources.declare import NEEDED, UNSET, Param
 
 Kind = Literal["text", "flag", "number", "choice", "json"]
 REQUIRED = inspect.Parameter.empty
@@ -31,6 +31,11 @@ class Given:
     @property
     def required(self) -> bool:
         return self.default is REQUIRED
+
+    @property
+    def needed(self) -> bool:
+        """A shell must be given it."""
+        return self.required or self.in_shell is NEEDED
 
     @property
     def http(self) -> str:

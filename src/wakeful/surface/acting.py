@@ -41,18 +41,19 @@ async def subject_of(
     return (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
 
 
-async def apps_of(verb: Verb, desk: Desk, one: Any) -> list[str]:
-    """The apps that a thing is of: a guarded verb needs the token of each."""
+async def apps_of(verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any]) -> list[str]:
+    """The apps that a thing is of, or that a verb on the collection is about: a guarded verb needs the token of each."""
     if verb.apps is not None:
-        return list(await verb.apps(desk, one))
-    return [one["app"]] if one.get("app") is not None else []
+        return list(await verb.apps(desk, *subject) if subject else await verb.apps(desk, **given))
+    return [one["app"] for one in subject if one.get("app") is not None]
 
 
 async def carry_out(
     verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any], *, plan: bool = False
 ) -> Any:
     """Carry a verb out, or only plan it. `Missing` if what it is about is not there any more."""
-    run = verb.run if not plan or verb.plan is None else verb.plan
+    run = verb.in_shell if verb.in_shell is not None and desk.by.way == "cli" else verb.run
+    run = run if not plan or verb.plan is None else verb.plan
     result = await run(desk, *subject, **given)
     if result is None:
         raise Missing

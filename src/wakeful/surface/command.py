@@ -36,12 +36,29 @@ def call(name: str, summary: str, words: Sequence[str]) -> int:
         return call_noun(resource_of(name), summary, list(words))
     resource = resource_of(alias.noun)
     offers = {one.name: one for one in offers_of(resource)}
-    parser = parser_of(resource, offers[alias.verb], command=name, summary=summary)
+    offer = offers[alias.verb]
+    parser = parser_of(resource, offer, command=name, summary=summary, bare=alias.without_key is not None)
     if alias.without_key is not None and not key_is_there(parser, words) and not any(one in HELP for one in words):
-        other = offers[alias.without_key]
-        parser = parser_of(resource, other, command=name, summary=summary)
-        return execute(resource, other, parser.read(list(words)))
-    return execute(resource, offers[alias.verb], parser.read(list(words)))
+        offer = offers[alias.without_key]
+        parser = parser_of(resource, offer, command=name, summary=summary)
+        refuse_foreign(resource, offer, parser, words)
+    arguments = parser.read(list(words))
+    if resource.takes_for(offer.word) is None and offer.bulk is None:
+        refuse_number(resource, offer, parser, arguments.words)
+    return execute(resource, offer, arguments)
+
+
+def refuse_number(resource: Resource, offer: Offer, parser: Parser, words: Sequence[str]) -> None:
+    """A wrong number of words, as every command that is no noun says it."""
+    named = positionals_of(resource, offer)
+    if len(words) > len(named):
+        command = parser.prog.removeprefix("wakeful ")
+        message = f'{command}: "{plain(words[len(named)])}" is one argument too many; see {parser.prog} --help'
+        raise UsageError(message)
+    missing = [one for one in named[len(words) :] if not one.startswith("[")]
+    if missing:
+        usage = parser.format_usage().removeprefix("usage: ").strip()
+        raise UsageError(f"{either(missing, 'and')} {'is' if len(missing) == 1 else 'are'} missing: {usage}")
 
 
 def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
@@ -131,17 +148,19 @@ def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequ
 # what a word takes
 
 
-def parser_of(resource: Resource, offer: Offer, *, command: str | None = None, summary: str | None = None) -> Parser:
-    """The parser of one word; of an alias, `command` and its summary."""
+def parser_of(
+    resource: Resource, offer: Offer, *, command: str | None = None, summary: str | None = None, bare: bool = False
+) -> Parser:
+    """The parser of one word; of an alias, `command` and its summary. `bare`: without a key it is another word."""
     short = len(offers_of(resource)) == 1
     name = command or (resource.plural if short else f"{resource.plural} {offer.word}")
     told = summary or offer.summary
-    listed = positionals_of(resource, offer)
+    listed = [f"[{one}]" if bare else one for one in positionals_of(resource, offer)]
     parser = Parser(
         prog=f"wakeful {command or resource.plural}",
         usage=" ".join([f"wakeful {name}", *listed, "[options]"]).replace("%", "%%"),
         description=f"{told[:1].upper()}{told[1:]}.",
-        epilog=resource.more or None,
+        epilog=(offer.verb.more if offer.verb is not None else "") or resource.more or None,
         allow_abbrev=False,
         formatter_class=Wrapped,
     )
@@ -159,7 +178,7 @@ def parser_of(resource: Resource, offer: Offer, *, command: str | None = None, s
 def positionals_of(resource: Resource, offer: Offer) -> list[str]:
     names = [resource.key.upper()] if offer.of_one else []
     named = [f"[{one}]" if offer.bulk is not None else one for one in names]
-    named += [one.metavar if one.required else f"[{one.metavar}]" for one in offer.positionals]
+    named += [one.metavar if one.needed else f"[{one.metavar}]" for one in offer.positionals]
     return [*named, "[APP]"] if offer.verb is not None and offer.verb.needs_app == "yes" else named
 
 
@@ -294,7 +313,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
     words = list(getattr(arguments, "words", ()))
     verb = offer.verb
     code = getattr(arguments, "code", None)
-    least = offer.of_one + sum(one.required for one in offer.positionals)
+    least = offer.of_one + sum(one.needed for one in offer.positionals)
     most = offer.of_one + len(offer.positionals)
     if verb is not None and verb.needs_app == "yes" and len(words) == most + 1:
         code = words.pop()

@@ -97,14 +97,16 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         try:
             refuse_unallowed(desk, verb)
             subject = await subject_of(resource, verb, desk, key, which)
-            if (verb.guarded or verb.person) and subject and not plan:
-                apps = await apps_of(verb, desk, subject[0])
+            if (verb.guarded or verb.person) and not plan:
+                apps = await apps_of(verb, desk, subject, given)
                 await refuse_other_apps(settings, apps, people=verb.person is not None)
             return JsonResponse(await carry_out(verb, desk, subject, given, plan=plan))
         except Missing:
             return found(None, resource.name)
         except Ambiguous as error:
             raise ambiguous(error, offer) from None
+        except Unfit as error:
+            raise bad_body(str(error), error.parameter) from None
 
     return read if offer.verb is None else change
 

@@ -77,7 +77,7 @@ def operation_of(resource: Resource, offer: Offer) -> Json:
     key = [] if not offer.of_one else [key_parameter(resource)]
     name = {"list": f"list_{resource.plural}", "show": f"get_{resource.noun}"}.get(offer.kind)
     described: Json = {
-        "operationId": (name or f"{offer.name}_{resource.noun}").replace(" ", "_"),
+        "operationId": (name or verb_name(resource, offer)).replace(" ", "_"),
         "summary": sentence(offer.summary),
         "tags": [resource.plural],
     }
@@ -91,6 +91,12 @@ def operation_of(resource: Resource, offer: Offer) -> Json:
         "parameters": parameters,
         "responses": {"200": read_answer(resource, offer), **problems(*sorted(statuses))},
     }
+
+
+def verb_name(resource: Resource, offer: Offer) -> str:
+    """A verb that has a path of its own, /v1/pause, is called by its name alone."""
+    _, path = path_of(resource, offer)
+    return offer.name if path == f"/v1/{offer.name}" else f"{offer.name}_{resource.noun}"
 
 
 def read_answer(resource: Resource, offer: Offer) -> Json:

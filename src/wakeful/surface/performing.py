@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +62,8 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         except Ambiguous as error:
             flag = next((one.flag for one in offer.which if one.name == error.parameter), f"--{error.parameter}")
             raise UsageError(f"{error}: say which with {flag} NAME") from None
+        except Unfit as error:
+            raise UsageError(error.typed) from None
         nothing = (
             await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
         )
@@ -103,19 +105,21 @@ async def _answer(
         raise AssertionError(offer)
     refuse_unallowed(desk, verb)
     about = await subject_of(resource, verb, desk, asked.key, which)
-    if asked.token is not None and about:
-        asked.token.opens(await apps_of(verb, desk, about[0]))
+    if asked.token is not None:
+        asked.token.opens(await apps_of(verb, desk, about, given))
     result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
-    seen = about if len(inspect.signature(says).parameters) > 1 else ()
-    return result, lambda: print_all(out, says(result, *seen))
+    return result, lambda: print_all(out, said_of(says, result, about, given))
+
+
+def said_of(says: Callable[..., Any], result: Any, about: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
+    """What is said of an answer; a function that wants to know them is handed what it is about, and what was given."""
+    return says(result, *(*about, given)[: len(inspect.signature(says).parameters) - 1])
 
 
 async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
     try:
         return await listing.read(desk, **given)
-    except Unfit as error:
-        raise UsageError(error.typed) from None
     except ValueError:
         if given.get("after") is None:
             raise

@@ -50,7 +50,7 @@ def offer_rows(resource: Resource, offer: Offer) -> Iterator[str]:
     paths = [" ".join(path_of(resource, offer))]
     if offer.bulk is not None:
         paths.append(" ".join(path_of(resource, offer, many=True)))
-    yield f"| {shell} | {', '.join(f'`{one}`' for one in paths)} | {sentence(offer.summary)} |"
+    yield f"| {cell(shell)} | {', '.join(f'`{one}`' for one in paths)} | {sentence(offer.summary)} |"
 
 
 def _is_alias(name: str, resource: Resource, offer: Offer) -> bool:
@@ -60,7 +60,7 @@ def _is_alias(name: str, resource: Resource, offer: Offer) -> bool:
 
 def parameter_rows(offer: Offer) -> Iterator[str]:
     for one in offer.all:
-        shell = one.metavar if one.param.positional else "" if one.param.http_only else f"`{one.flag}`"
+        shell = cell(one.metavar) if one.param.positional else "" if one.param.http_only else f"`{one.flag}`"
         yield f"| `{offer.word}` | {shell} | `{one.http}` | {cell(told(one))} |"
     if offer.verb is not None and (offer.verb.plan is not None or offer.bulk is not None):
         yield f"| `{offer.word}` | `--plan` | `plan` | Only what would be done |"

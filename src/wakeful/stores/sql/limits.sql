@@ -105,8 +105,8 @@ select agents from wakeful_process where app = :app and state = 'alive' and agen
 
 -- list_pauses() --
 -- What is paused, or comes back at a rate.
-select app, agent, paused, rate, operator, note, changed_at from wakeful_pause
-where paused = 1 or rate is not null order by app, agent
+select app, nullif(agent, '') as agent, paused, rate, operator as "by", note, changed_at as since from wakeful_pause
+where paused = 1 or rate is not null order by wakeful_pause.app, wakeful_pause.agent
 
 -- known_apps() --
 -- Apps that have, or had, to do with this store.

@@ -1,0 +1,269 @@
+"""Pauses: nothing more of an agent, or of an app, is claimed until a person lets it go on.
+
+A server pauses agents of its own app, unless another is named. A shell has no app: `pause all` means every app of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from wakeful.errors import NotFound
+from wakeful.operations.pausing import ALL, apps_to_change
+from wakeful.rate import Rate
+from wakeful.resources.declare import (
+    NEEDED,
+    About,
+    Alias,
+    Column,
+    Flag,
+    Listing,
+    Moment,
+    OfApp,
+    Param,
+    Resource,
+    Unfit,
+    Verb,
+)
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import plain
+from wakeful.stores.verbs.pauses import ChangePause
+
+
+class Pause(TypedDict):
+    """An agent, or all of an app, that is paused or comes back at a rate."""
+
+    app: str
+    agent: Annotated[str | None, About("null: all of the app")]
+    paused: Annotated[Flag, About("false: it comes back, no faster than its rate")]
+    rate: str | None
+    by: str
+    note: str | None
+    since: Moment
+
+
+class ChangedPause(TypedDict):
+    """What was paused or resumed, and what it was before."""
+
+    app: str
+    agent: str | None
+    paused: bool
+    was_paused: bool
+
+
+class WasPaused(TypedDict):
+    """One of those that a shell changed, and what it was before."""
+
+    app: str
+    agent: str | None
+    was_paused: bool
+
+
+class PausedHere(TypedDict):
+    """What a shell paused."""
+
+    paused: list[WasPaused]
+
+
+class ResumedHere(TypedDict):
+    """What a shell resumed, and what is not as usual now."""
+
+    resumed: list[WasPaused]
+    pauses: list[Pause]
+
+
+async def pauses(desk: Desk, *, app: OfApp = None) -> list[Pause]:
+    return [one for one in await desk.reads.rows(Pause, "list_pauses") if app in {None, one["app"]}]
+
+
+# what a server changes
+
+Agent = Annotated[
+    str | None, Param("an agent, or all", about="the agent", metavar="AGENT|all", positional=True, in_shell=NEEDED)
+]
+Everything = Annotated[bool, Param("all agents of the app, instead of one", http="all", http_only=True)]
+App = Annotated[
+    str | None,
+    Param(
+        "the app's name, where the store has several",
+        about="of which app, where it is not the one that this server runs",
+        flag="--of",
+        metavar="NAME",
+    ),
+]
+AtRate = Annotated[
+    str | None,
+    Param(
+        "no more than so many runs in a time, like 10/s, until what has gathered is done",
+        about="at first no faster than this, like 10/s",
+        metavar="RATE",
+    ),
+]
+
+
+async def pause(desk: Desk, *, agent: Agent = None, everything: Everything = False, app: App = None) -> ChangedPause:
+    return await change_one(desk, await app_meant(desk, agent, app, everything=everything), agent, paused=True)
+
+
+async def resume(
+    desk: Desk, *, agent: Agent = None, everything: Everything = False, app: App = None, rate: AtRate = None
+) -> ChangedPause:
+    meant = await app_meant(desk, agent, app, everything=everything)
+    return await change_one(desk, meant, agent, paused=False, rate=rate)
+
+
+async def app_meant(desk: Desk, agent: str | None, app: str | None, *, everything: bool) -> str:
+    """An agent of the server's app must be in its code; one of another app must be known in the store."""
+    if (agent is None) != everything:
+        words = 'which one? Give "agent", or "all": true'
+        raise Unfit(words, "agent", typed=words)
+    own = desk.app.agents
+    if agent is not None and app in {None, own.name}:
+        own.refuse_unknown(agent)
+    elif agent is not None:
+        await apps_to_change(desk.reader, agent, app)
+    return app or str(own.name)
+
+
+async def change_one(desk: Desk, app: str, agent: str | None, *, paused: bool, rate: str | None = None) -> ChangedPause:
+    refuse_no_rate(rate)
+    was = await desk.store.do(ChangePause(app, agent or ALL, paused, rate=rate, by=desk.by, note=desk.note))
+    return ChangedPause(app=app, agent=agent, paused=paused, was_paused=was.paused)
+
+
+async def resumed_apps(
+    desk: Desk, *, agent: str | None = None, everything: bool = False, app: str | None = None, rate: str | None = None
+) -> list[str]:
+    """The apps whose token it takes."""
+    refuse_no_rate(rate)
+    if desk.by.way == "cli":
+        return await held_up(desk, named(agent), app)
+    return [await app_meant(desk, agent, app, everything=everything)]
+
+
+def refuse_no_rate(rate: str | None) -> None:
+    try:
+        if rate is not None:
+            Rate.read(rate)
+    except ValueError as error:
+        raise Unfit(str(error), "rate", typed=f"resume: --rate: {error}") from None
+
+
+# what a shell changes
+
+
+async def pause_here(desk: Desk, *, agent: str, app: str | None = None) -> PausedHere:
+    apps = await apps_to_change(desk.reader, named(agent), app)
+    return PausedHere(paused=[await change_here(desk, one, agent, paused=True) for one in apps])
+
+
+async def resume_here(desk: Desk, *, agent: str, app: str | None = None, rate: str | None = None) -> ResumedHere:
+    apps = await held_up(desk, named(agent), app)
+    changed = [await change_here(desk, one, agent, paused=False, rate=rate) for one in apps]
+    return ResumedHere(resumed=changed, pauses=await pauses(desk))
+
+
+async def change_here(desk: Desk, app: str, agent: str, *, paused: bool, rate: str | None = None) -> WasPaused:
+    done = await change_one(desk, app, named(agent) or None, paused=paused, rate=rate)
+    return WasPaused(app=app, agent=done["agent"], was_paused=done["was_paused"])
+
+
+def named(agent: str | None) -> str:
+    return ALL if agent in {None, "all"} else str(agent)
+
+
+async def held_up(desk: Desk, agent: str, app: str | None) -> list[str]:
+    """The apps of those that are meant in which it is paused, or comes back at a rate. NotFound if there is none."""
+    meant, present = await apps_to_change(desk.reader, agent, app), await pauses(desk)
+    found = [one for one in meant if any(p["app"] == one and (p["agent"] or ALL) == agent for p in present)]
+    if not found:
+        raise NotFound(not_paused(present, meant, agent))
+    return found
+
+
+def not_paused(present: list[Pause], apps: list[str], agent: str) -> str:
+    if agent == ALL:
+        names = ", ".join(
+            sorted({plain(one["agent"]) for one in present if one["paused"] and one["agent"] is not None})
+        )
+        return "nothing is paused as a whole" + (f"; {names} by name: `wakeful resume AGENT`" if names else "")
+    whole = any(one["paused"] and one["agent"] is None and one["app"] in apps for one in present)
+    return f"agent {plain(agent)} is not paused" + (", but all of its app is: `wakeful resume all`" if whole else "")
+
+
+# what a shell says
+
+
+def called(one: WasPaused | Pause) -> str:
+    return (
+        f"agent {plain(one['agent'])} (app {plain(one['app'])})" if one["agent"] else f"all of app {plain(one['app'])}"
+    )
+
+
+def is_paused(done: PausedHere) -> list[str]:
+    return [
+        f"{called(one)} was paused already"
+        if one["was_paused"]
+        else f"{called(one)} is paused: what runs goes on to its end, nothing more is claimed. "
+        f"`wakeful resume {plain(one['agent'] or 'all')}` lets it go on"
+        for one in done["paused"]
+    ]
+
+
+def goes_on(done: ResumedHere, given: Mapping[str, Any]) -> list[str]:
+    rate = given.get("rate")
+    slowly = f", at first no faster than {Rate.read(rate)}" if rate else ""
+    still = [f"still paused: {called(one)}" for one in done["pauses"] if one["paused"]]
+    return [*(f"{called(one)} goes on{slowly}" for one in done["resumed"]), *still]
+
+
+RESOURCE = Resource(
+    noun="pause",
+    plural="pauses",
+    view=Pause,
+    key="agent",
+    example="triage",
+    state=None,
+    listing=Listing(
+        read=pauses,
+        summary="what is paused, or comes back at a rate",
+        none="nothing is paused",
+        columns=(
+            Column("app"),
+            Column("agent", none="all"),
+            Column("is", show=lambda one, _: "paused" if one["paused"] else f"comes back at {plain(one['rate'])}"),
+            Column("since"),
+            Column("by"),
+            Column("note", flexible=True),
+        ),
+    ),
+    verbs=(
+        Verb(
+            "pause",
+            pause,
+            "claim nothing more of an agent; what runs finishes",
+            says=is_paused,
+            of_one=False,
+            http="POST /v1/pause",
+            statuses=("404",),
+            in_shell=pause_here,
+            more="Runs in flight finish, and messages go on being delivered.",
+        ),
+        Verb(
+            "resume",
+            resume,
+            "let a paused agent go on",
+            says=goes_on,
+            of_one=False,
+            http="POST /v1/resume",
+            statuses=("404",),
+            guarded="lift a pause",
+            apps=resumed_apps,
+            in_shell=resume_here,
+            more="`resume all` lifts a `pause all`; an agent that was paused by its name stays paused until it is resumed by it.",
+        ),
+    ),
+)
+ALIASES = {"pause": Alias("pauses", "pause", without_key="list"), "resume": Alias("pauses", "resume")}
