@@ -45,7 +45,7 @@ async def add(runtime: Runtime, schedules: list[Any]) -> None:
     for first in range(0, len(schedules), ADDED_AT_ONCE):
         await asyncio.gather(
             *(
-                runtime.schedules.add(f"s{first + number}", one, "timed", operator="bench")
+                runtime.schedules.add(f"s{first + number}", one, "timed", by=Actor("bench", "cli"))
                 for number, one in enumerate(schedules[first : first + ADDED_AT_ONCE])
             )
         )

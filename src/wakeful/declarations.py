@@ -30,6 +30,7 @@ from wakeful.policy.loops import read_limits
 from wakeful.secrets import Env, Secret
 from wakeful.size import read_size
 from wakeful.stores.connections import budget_of
+from wakeful.stores.request import Actor
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.lags import read_lags
 from wakeful.triggers.reminders import AGENT as REMINDER
@@ -472,7 +473,7 @@ class Declarations(ABC):
         """
         async with self.reached() as runtime:
             return await runtime.reminders.make(
-                when, text, to=to, unless=unless, where=where, tz=tz, id=id, operator=operator
+                when, text, to=to, unless=unless, where=where, tz=tz, id=id, by=Actor(operator, "code")
             )
 
     @abstractmethod

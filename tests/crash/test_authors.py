@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 import wakeful.stores
 from support.stores import AGENT, APP, Member, Onlooker, OpenStore, a_step, accept, an_arrival, join
@@ -19,6 +20,7 @@ from wakeful.stores.alarm import Alarm
 from wakeful.stores.grants import tables
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor, ByPerson
+from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.alarms import ChangeAlarm
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChange, CloseCircuit, StoredCircuit
@@ -28,8 +30,10 @@ from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
+from wakeful.stores.verbs.schedules import ChangeSchedule, FireSchedule, ScheduleByPerson
 from wakeful.stores.verbs.sources import EnterSources, ForgetSource
 from wakeful.stores.verbs.state import ChangeState
+from wakeful.triggers.every import every
 
 ADA = Actor("ada", "cli")
 WHY = "it was time"
@@ -101,6 +105,23 @@ async def forget_source(member: Member) -> ByPerson[Any]:
     return ForgetSource(APP, "tape", by=ADA, note=WHY)
 
 
+def a_change(name: str = "morning") -> ChangeSchedule:
+    rule = to_json(every("1h").definition()).decode()
+    return ChangeSchedule(
+        APP, name, "add", ADA.name, None, AGENT, "runtime", "live", rule, 0, note=WHY, next_at=1, due_at=1
+    )
+
+
+async def schedule_by_person(_: Member) -> ByPerson[Any]:
+    return ScheduleByPerson(a_change(), by=ADA, note=WHY)
+
+
+async def fire_schedule(member: Member) -> ByPerson[Any]:
+    stored = await member.store.do(a_change())
+    assert stored is not None
+    return FireSchedule(stored, 1, AcceptEvents(APP, [an_arrival("1")]), by=ADA, note=WHY)
+
+
 # What each verb is asked, once there is something that it can be asked of.
 CASES: dict[type[ByPerson[Any]], Case] = {
     CloseCircuit: close_circuit,
@@ -114,6 +135,8 @@ CASES: dict[type[ByPerson[Any]], Case] = {
     ForkRun: fork_run,
     FeedEvents: feed_events,
     ForgetSource: forget_source,
+    ScheduleByPerson: schedule_by_person,
+    FireSchedule: fire_schedule,
 }
 # Those of which a test of their own, beside their noun, shows what they do; here they have no case yet.
 ELSEWHERE = {"AnswerApproval", "FillInstants", "RedoDelivery", "ReleaseRun", "SettleEffect", "SettleQuarantine"}

@@ -15,6 +15,7 @@ from support.apps import NewApp, pass_time, working
 from wakeful import App, Check, ConfigError, Denied, Run, step
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
+from wakeful.stores.request import Actor
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.triggers.every import every
 from wakeful.undeclared import unknown_channels
@@ -339,7 +340,7 @@ async def test_a_check_that_was_fired_by_hand_is_not_run_again_within_its_spacin
     async with working(app) as runtime:
         await pass_time(runtime, "10m")
         for _ in range(2):  # a person may, at any time
-            await runtime.schedules.fire("heartbeat/mail", operator="ada")
+            await runtime.schedules.fire("heartbeat/mail", by=Actor("ada", "cli"))
             await runtime.drain()
             await pass_time(runtime, "1s")
         assert desk.names == ["mail", "mail"]
@@ -547,7 +548,7 @@ async def test_a_schedule_of_somebody_else_is_not_taken_over(app: App, file: Pat
     app.heartbeat(file, checklist=Desk())
     async with working(app) as runtime:
         await edited(runtime, file, MAIL)
-        await runtime.schedules.add("heartbeat/disk", every("1h"), "other", operator="ada")
+        await runtime.schedules.add("heartbeat/disk", every("1h"), "other", by=Actor("ada", "cli"))
         await edited(runtime, file, f"## News\n\n{DISK}")
         text = (await alarms(runtime))["heartbeat/app/heartbeat"]
         assert f'{file}:3: there is a schedule "heartbeat/disk" of agent other already' in text
@@ -563,7 +564,7 @@ async def test_checks_that_no_code_declares_any_more_are_an_alarm(new_app: NewAp
     async with working(new_app()) as runtime:
         text = (await alarms(runtime))["heartbeat/app/heartbeat"]
         assert text.startswith("heartbeat heartbeat has 1 check(s) in the store, and app app does not declare it here")
-        await runtime.schedules.remove("heartbeat/mail", operator="ada")
+        await runtime.schedules.remove("heartbeat/mail", by=Actor("ada", "cli"))
     async with working(new_app()) as runtime:
         assert await alarms(runtime) == {}
 
@@ -573,7 +574,7 @@ async def test_a_paused_check_stays_paused_through_an_edit(app: App, file: Path)
     desk = Desk()
     app.heartbeat(file, checklist=desk)
     async with working(app) as runtime:
-        await runtime.schedules.pause("heartbeat/mail", operator="ada")
+        await runtime.schedules.pause("heartbeat/mail", by=Actor("ada", "cli"))
         await edited(runtime, file, "## Mail\nAnswer everything.\n")
         await pass_time(runtime, "2h")
         assert desk.asked == []

@@ -15,6 +15,7 @@ from wakeful.intake.cloudevents import new_event
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES
 from wakeful.runtime import Runtime
+from wakeful.stores.request import Actor
 from wakeful.triggers.at import at
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
@@ -154,7 +155,7 @@ async def test_what_was_missed(new_app: NewApp, clock: VirtualClock):
 async def test_a_pause_is_told_with_who_and_how_to_end_it(app: App):
     holding(app, every("10m"))
     async with working(app) as runtime:
-        await runtime.schedules.pause("note", operator="ada", note="too loud")
+        await runtime.schedules.pause("note", by=Actor("ada", "cli"), note="too loud")
         told = await story(runtime, "note")
         assert "ada paused it at 2026-01-01 00:00:30 UTC: too loud." in told
         assert "It is paused since 2026-01-01 00:00:30 UTC by ada" in told
@@ -162,15 +163,15 @@ async def test_a_pause_is_told_with_who_and_how_to_end_it(app: App):
         instants = await runtime.reader.schedule_instants("note", count=2)
         assert instants is not None
         assert [one["at"] for one in instants["next"]] == ["2026-01-01T00:10:00Z", "2026-01-01T00:20:00Z"]
-        await runtime.schedules.resume("note", operator="ada")
-        await runtime.schedules.remove("note", operator="bob")
+        await runtime.schedules.resume("note", by=Actor("ada", "cli"))
+        await runtime.schedules.remove("note", by=Actor("bob", "cli"))
         assert "It was removed by bob at" in await story(runtime, "note")
 
 
 async def test_one_that_was_fired_by_hand(app: App):
     runs = holding(app, at("2026-01-02T00:00"))
     async with working(app) as runtime:
-        receipt = await runtime.schedules.fire("note", operator="ada")
+        receipt = await runtime.schedules.fire("note", by=Actor("ada", "cli"))
         await runtime.drain()
         assert "was fired by hand, by ada." in await story(runtime, runs[0].id)
         assert "was fired by hand, by ada." in await story(runtime, receipt.id)
@@ -211,8 +212,8 @@ async def test_the_listing(app: App, new_app: NewApp):
     holding(app, every("10m"), cron("0 8 * * *", name="morning"))
     holding(other, every("10m"))
     async with working(app) as runtime, working(other):
-        await runtime.schedules.add("extra", every("1h"), "note", operator="ada")
-        await runtime.schedules.remove("extra", operator="ada")
+        await runtime.schedules.add("extra", every("1h"), "note", by=Actor("ada", "cli"))
+        await runtime.schedules.remove("extra", by=Actor("ada", "cli"))
         reader = runtime.reader
 
         async def names(**options: Any) -> list[str]:

@@ -20,6 +20,7 @@ from wakeful.errors import IdempotencyConflict, InvalidTime, NotFound, TooLate
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.schedules import ScheduleByPerson
 from wakeful.testing import World, crash_everywhere
 from wakeful.triggers.reminders import Reminders
 
@@ -114,10 +115,12 @@ async def test_without_a_channel_of_that_name_it_goes_to_the_log(new_app: NewApp
 
 async def test_who_does_not_know_the_channels_leaves_it_to_who_tells_it(app: App, new_app: NewApp, post: Post):
     async with working(app) as runtime:
-        made = await Reminders(app.name, runtime.store).make("in 20 minutes", "call the bank", operator="ada")
+        made = await Reminders(app.name, runtime.store).make("in 20 minutes", "call the bank", by=Actor("ada", "cli"))
         await pass_time(runtime, "20m")
         assert post.got == ["call the bank"]
-        again = await Reminders(app.name, runtime.store).make("in 20 minutes", "call them again", operator="ada")
+        again = await Reminders(app.name, runtime.store).make(
+            "in 20 minutes", "call them again", by=Actor("ada", "cli")
+        )
     async with working(new_app()) as runtime:
         await pass_time(runtime, "20m")
         assert {(await became(runtime, one.id))[0] for one in (made, again)} == {"told"}
@@ -162,7 +165,9 @@ async def test_a_crash_at_any_commit_of_its_firing_loses_nothing_and_doubles_not
 
     app = App("app")
     async with World(app, store=store_url, clock=clock, probe=probe) as world:
-        made = await world.runtime.reminders.make("in 20 minutes", "call the bank", unless="paid", operator="ada")
+        made = await world.runtime.reminders.make(
+            "in 20 minutes", "call the bank", unless="paid", by=Actor("ada", "cli")
+        )
         armed = True
         skipping = asyncio.ensure_future(world.skip("20m"))
         await asyncio.wait_for(dead.wait(), 20)
@@ -284,31 +289,31 @@ async def test_a_condition_longer_than_events_are_kept_is_refused(new_app: NewAp
 async def test_it_can_be_moved_as_often_as_one_likes(app: App, post: Post):
     async with working(app) as runtime:
         made = await app.remind("in 20 minutes", "call the bank", tz="America/New_York")
-        moved = await runtime.reminders.move(made.id, "tomorrow 9am", operator="ada")
+        moved = await runtime.reminders.move(made.id, "tomorrow 9am", by=Actor("ada", "cli"))
         assert moved.due_at == datetime(2026, 11, 16, 14, 0, tzinfo=UTC)  # in its own zone
-        await runtime.reminders.move(made.id, "in 2 hours", tz="UTC", operator="ada", note="sooner")
+        await runtime.reminders.move(made.id, "in 2 hours", tz="UTC", by=Actor("ada", "cli"), note="sooner")
         await pass_time(runtime, "1h")
         assert post.got == []
         await pass_time(runtime, "1h")
         assert post.got == ["call the bank"]
         with pytest.raises(TooLate, match=r"cannot be moved: its time came, on Sun 15 Nov 2026 18:00 UTC"):
-            await runtime.reminders.move(made.id, "in 2 hours", operator="ada")
+            await runtime.reminders.move(made.id, "in 2 hours", by=Actor("ada", "cli"))
         with pytest.raises(TooLate, match=r"cannot be cancelled: its time came"):
-            await runtime.reminders.cancel(made.id, operator="ada")
+            await runtime.reminders.cancel(made.id, by=Actor("ada", "cli"))
         assert (await became(runtime, made.id))[0] == "told"
 
 
 async def test_one_that_is_cancelled_is_never_told(app: App, post: Post):
     async with working(app) as runtime:
         made = await app.remind("in 20 minutes", "call the bank")
-        await runtime.reminders.cancel(made.id, operator="ada")
+        await runtime.reminders.cancel(made.id, by=Actor("ada", "cli"))
         await pass_time(runtime, "1h")
         assert post.got == []
         assert await became(runtime, made.id) == ("cancelled", "cancelled by ada")
         with pytest.raises(TooLate, match=r"cannot be moved: ada cancelled it"):
-            await runtime.reminders.move(made.id, "in 2 hours", operator="ada")
+            await runtime.reminders.move(made.id, "in 2 hours", by=Actor("ada", "cli"))
         with pytest.raises(NotFound, match=r'no reminder "r-nothing"'):
-            await runtime.reminders.cancel("r-nothing", operator="ada")
+            await runtime.reminders.cancel("r-nothing", by=Actor("ada", "cli"))
 
 
 @pytest.mark.parametrize("verb", ["move", "cancel"])
@@ -342,14 +347,15 @@ async def test_fired_between_being_looked_at_and_being_changed_it_stays_fired(
         made = await app.remind("in 20 minutes", "call the bank")
         await runtime.scheduler.stop()
         clock.move("20m")
-        write = runtime.store.change_schedule
+        write = runtime.store.do
 
         async def too_late(request: Any) -> Any:
-            monkeypatch.setattr(runtime.store, "change_schedule", write)
-            await runtime.scheduler.tick()
+            if isinstance(request, ScheduleByPerson):
+                monkeypatch.setattr(runtime.store, "do", write)
+                await runtime.scheduler.tick()
             return await write(request)
 
-        monkeypatch.setattr(runtime.store, "change_schedule", too_late)
+        monkeypatch.setattr(runtime.store, "do", too_late)
         with pytest.raises(TooLate):
             await change(runtime, verb, made.id)
         await pass_time(runtime, "2h")
@@ -359,9 +365,9 @@ async def test_fired_between_being_looked_at_and_being_changed_it_stays_fired(
 
 async def change(runtime: Runtime, verb: str, identifier: str) -> None:
     if verb == "move":
-        await runtime.reminders.move(identifier, "in 1 hour", operator="ada")
+        await runtime.reminders.move(identifier, "in 1 hour", by=Actor("ada", "cli"))
     else:
-        await runtime.reminders.cancel(identifier, operator="ada")
+        await runtime.reminders.cancel(identifier, by=Actor("ada", "cli"))
 
 
 @pytest.mark.postgres
@@ -375,7 +381,7 @@ async def test_changed_and_fired_in_the_same_moment_it_has_one_outcome(
         return App("app", store=postgres_url, clock=clock, channels={"reminders": post})
 
     async with working(new()) as firing, working(new()) as changing:
-        made = await firing.reminders.make("in 20 minutes", "call the bank", operator="ada")
+        made = await firing.reminders.make("in 20 minutes", "call the bank", by=Actor("ada", "cli"))
         await firing.scheduler.stop()
         await changing.scheduler.stop()
         clock.move("20m")
@@ -546,7 +552,7 @@ async def test_reminders_are_listed_by_state_and_page_by_page(app: App):
         needless = await app.remind("in 10 minutes", "first", unless="paid")
         told = [await app.remind("in 10 minutes", f"told {number}") for number in range(3)]
         gone = await app.remind("in 1 hour", "second")
-        await runtime.reminders.cancel(gone.id, operator="ada")
+        await runtime.reminders.cancel(gone.id, by=Actor("ada", "cli"))
         later = await app.remind("in 2 hours", "third")
         await app.emit("paid")
         await pass_time(runtime, "10m")
@@ -568,7 +574,7 @@ async def test_reminders_are_listed_by_state_and_page_by_page(app: App):
 async def test_why_tells_the_story_of_a_reminder(app: App, post: Post):
     async with working(app) as runtime:
         made = await app.remind("in 20 minutes", "call the bank", unless="paid", operator="ada")
-        await runtime.reminders.move(made.id, "in 30 minutes", operator="ben", note="busy")
+        await runtime.reminders.move(made.id, "in 30 minutes", by=Actor("ben", "cli"), note="busy")
         waiting = (await runtime.reader.why(made.id) or {})["story"]
         assert waiting[0].startswith(f'Reminder {made.id}, "call the bank", was made by ada')
         assert "ben moved it to Sun 15 Nov 2026 16:30 UTC (busy)" in " ".join(waiting)

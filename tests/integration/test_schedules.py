@@ -297,11 +297,11 @@ class TestOverlap:
 async def test_an_edit_loses_no_instant_and_doubles_none(app: App):
     noting(app)
     async with working(app) as runtime:
-        await runtime.schedules.add("mine", every("10m"), "note", data={"n": 1}, operator="ada")
+        await runtime.schedules.add("mine", every("10m"), "note", data={"n": 1}, by=Actor("ada", "cli"))
         await pass_time(runtime, "10m")
         assert isinstance(runtime.clock, VirtualClock)
         runtime.clock.move("10m")  # due, and nobody has looked
-        changed = await runtime.schedules.edit("mine", cron("*/5 * * * *"), operator="ada", note="more often")
+        changed = await runtime.schedules.edit("mine", cron("*/5 * * * *"), by=Actor("ada", "cli"), note="more often")
         assert (changed.revision, short(changed.next_at or 0)) == (2, "00:25")
         await runtime.drain()
         await pass_time(runtime, "5m")
@@ -315,10 +315,10 @@ async def test_an_edit_loses_no_instant_and_doubles_none(app: App):
 async def test_a_pause_skips_and_says_who(app: App):
     noting(app, every("10m"))
     async with working(app) as runtime:
-        await runtime.schedules.pause("note", operator="ada")
+        await runtime.schedules.pause("note", by=Actor("ada", "cli"))
         await pass_time(runtime, "31m")
         assert await ledger(runtime) == []
-        await runtime.schedules.resume("note", operator="ada")
+        await runtime.schedules.resume("note", by=Actor("ada", "cli"))
         await pass_time(runtime, "10m")
         assert await ledger(runtime) == [("skipped", "00:10", "00:30", 3), ("fired", "00:40", "00:40", 1)]
 
@@ -326,7 +326,7 @@ async def test_a_pause_skips_and_says_who(app: App):
 async def test_two_that_are_fired_by_hand_at_one_moment_are_two(app: App):
     runs = noting(app, every("10m"))
     async with working(app) as runtime:
-        fired = [await runtime.schedules.fire("note", operator=who) for who in ("ada", "bob")]
+        fired = [await runtime.schedules.fire("note", by=Actor(who, "cli")) for who in ("ada", "bob")]
         assert [one.status for one in fired] == ["accepted", "accepted"]
         await runtime.drain()
         assert {run.id for run in runs} == {one.runs[0] for one in fired}
@@ -336,15 +336,15 @@ async def test_two_that_are_fired_by_hand_at_one_moment_are_two(app: App):
 async def test_what_is_removed_fires_no_more_and_one_that_is_fired_by_hand_does(app: App):
     runs = noting(app, at("2026-01-01T00:10"))
     async with working(app) as runtime:
-        receipt = await runtime.schedules.fire("note", operator="ada")
+        receipt = await runtime.schedules.fire("note", by=Actor("ada", "cli"))
         await runtime.drain()
         assert [run.id for run in runs] == receipt.runs
         await pass_time(runtime, "10m")
         stored = await runtime.schedules.find("note")
         assert stored is not None
         assert (stored.state, len(runs)) == ("done", 2)
-        await runtime.schedules.add("more", every("1h"), "note", operator="ada")
-        await runtime.schedules.remove("more", operator="ada")
+        await runtime.schedules.add("more", every("1h"), "note", by=Actor("ada", "cli"))
+        await runtime.schedules.remove("more", by=Actor("ada", "cli"))
         await pass_time(runtime, "2h")
         assert len(runs) == 2
         with pytest.raises(ConfigError, match='app app has no schedule "mor"'):
@@ -454,11 +454,13 @@ class TestChangesWhileSomethingIsDue:
         app = new_app()
         runs = noting(app)
         async with working(app) as runtime:
-            await runtime.schedules.add("mine", every("10m", catch_up="all"), "note", operator="ada")
+            await runtime.schedules.add("mine", every("10m", catch_up="all"), "note", by=Actor("ada", "cli"))
             await runtime.scheduler.stop()
             clock.move("45m")
             changing = Schedules("app", runtime.store)
-            await changing.edit("mine", every("10m", catch_up="all", max_age="1h"), data={"n": 2}, operator="ada")
+            await changing.edit(
+                "mine", every("10m", catch_up="all", max_age="1h"), data={"n": 2}, by=Actor("ada", "cli")
+            )
             await runtime.drain()
             assert [row[0] for row in await ledger(runtime, "mine")] == ["fired"] * 4
         assert [run.event.data for run in runs] == [{"n": 2}] * 4
@@ -469,21 +471,21 @@ class TestChangesWhileSomethingIsDue:
     async def test_it_waits_for_no_run_that_it_need_not_wait_for(self, app: App, overlap: str, became: str):
         TestOverlap.holding(app, "allow")
         async with working(app) as runtime:
-            await runtime.schedules.add("mine", every("10m", overlap=overlap), "note", operator="ada")
+            await runtime.schedules.add("mine", every("10m", overlap=overlap), "note", by=Actor("ada", "cli"))
             await pass_time(runtime, "10m")
             assert isinstance(runtime.clock, VirtualClock)
             runtime.clock.move("10m")
-            await runtime.schedules.edit("mine", data=1, operator="ada")
+            await runtime.schedules.edit("mine", data=1, by=Actor("ada", "cli"))
             await runtime.drain()
             assert [row[:2] for row in await ledger(runtime, "mine")] == [("fired", "00:10"), (became, "00:20")]
 
     async def test_one_that_is_removed_accounts_for_all_of_them(self, app: App):
         noting(app)
         async with working(app) as runtime:
-            await runtime.schedules.add("mine", cron("* * * * *"), "note", operator="ada")
+            await runtime.schedules.add("mine", cron("* * * * *"), "note", by=Actor("ada", "cli"))
             assert isinstance(runtime.clock, VirtualClock)
             runtime.clock.move("30d")
-            await runtime.schedules.remove("mine", operator="ada")
+            await runtime.schedules.remove("mine", by=Actor("ada", "cli"))
             assert sum(row[3] for row in await ledger(runtime, "mine")) == 30 * 24 * 60
 
 
@@ -493,20 +495,22 @@ async def test_a_name_that_belongs_to_something_that_is_over_stays_its_own(app: 
         await app.remind("in 1 minute", "tea", id="tea")
         await app.remind("in 2 hours", "rice", id="rice")
         await pass_time(runtime, "20m")
-        await runtime.reminders.cancel("rice", operator="ada")
+        await runtime.reminders.cancel("rice", by=Actor("ada", "cli"))
         for name, words in (("note", "a schedule of code"), ("tea", "the id of a reminder"), ("rice", "the id of")):
             with pytest.raises(ConfigError, match=words):
-                await runtime.schedules.add(name, every("1h"), "note", operator="ada")
+                await runtime.schedules.add(name, every("1h"), "note", by=Actor("ada", "cli"))
 
 
 async def test_of_two_who_change_different_parts_neither_undoes_the_other(app: App):
     noting(app)
     async with working(app) as runtime:
-        await runtime.schedules.add("mine", every("10m"), "note", operator="ada")
+        await runtime.schedules.add("mine", every("10m"), "note", by=Actor("ada", "cli"))
         await asyncio.gather(
-            runtime.schedules.edit("mine", lambda now: edited(now, {"grace": "5m"}), operator="ada"),
-            runtime.schedules.edit("mine", lambda now: edited(now, {"every": "20m"}), operator="bob"),
-            Schedules("app", runtime.store).edit("mine", lambda now: edited(now, {"jitter": "1m"}), operator="eve"),
+            runtime.schedules.edit("mine", lambda now: edited(now, {"grace": "5m"}), by=Actor("ada", "cli")),
+            runtime.schedules.edit("mine", lambda now: edited(now, {"every": "20m"}), by=Actor("bob", "cli")),
+            Schedules("app", runtime.store).edit(
+                "mine", lambda now: edited(now, {"jitter": "1m"}), by=Actor("eve", "cli")
+            ),
         )
         one = await runtime.reader.schedule("mine")
         assert one is not None
@@ -517,7 +521,7 @@ async def test_agents_of_our_own_are_woken_by_no_schedule(app: App):
     noting(app)
     async with working(app) as runtime:
         with pytest.raises(ConfigError, match="Wakeful's own"):
-            await runtime.schedules.add("mine", every("10m"), "wakeful.remind", operator="ada")
+            await runtime.schedules.add("mine", every("10m"), "wakeful.remind", by=Actor("ada", "cli"))
 
 
 class TestDefinitionsThatCannotBeRead:
@@ -532,13 +536,13 @@ class TestDefinitionsThatCannotBeRead:
             "app", name, "edit", "later", stored, stored.agent, stored.origin, "live", spoiled, stored.done_until
         )
         change.next_at, change.due_at = stored.next_at, stored.due_at
-        assert await runtime.store.change_schedule(change) is not None
+        assert await runtime.store.do(change) is not None
 
     async def test_it_is_shown_and_watched_and_can_be_given_another_rule(self, app: App):
         runs = noting(app, every("10m"))
         async with working(app) as runtime:
             for name in ("mine", "yours"):
-                await runtime.schedules.add(name, every("10m"), "note", operator="ada")
+                await runtime.schedules.add(name, every("10m"), "note", by=Actor("ada", "cli"))
                 await self.spoil(runtime, name)
             await pass_time(runtime, "10m")
             assert len(runs) == 1  # the others go on
@@ -552,8 +556,8 @@ class TestDefinitionsThatCannotBeRead:
             await runtime.watcher.once()
             open_ones = {one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
             assert {"schedule/app/mine", "schedule/app/yours"} <= open_ones
-            await runtime.schedules.edit("mine", every("10m"), operator="ada")
-            await runtime.schedules.remove("yours", operator="ada")
+            await runtime.schedules.edit("mine", every("10m"), by=Actor("ada", "cli"))
+            await runtime.schedules.remove("yours", by=Actor("ada", "cli"))
             assert [row[:2] for row in await ledger(runtime, "yours")] == [("missed", "00:10")]
             await pass_time(runtime, "10m")
             assert [row[0] for row in await ledger(runtime, "mine")] == ["missed", "fired"]
@@ -575,12 +579,12 @@ async def test_what_a_schedule_carries_and_why_it_was_skipped_is_encrypted(new_a
     runs = noting(app)
     async with working(app) as runtime:
         await runtime.schedules.add(
-            "mine", every("10m"), "note", data={"secret": "plum"}, operator="ada", note="plum too"
+            "mine", every("10m"), "note", data={"secret": "plum"}, by=Actor("ada", "cli"), note="plum too"
         )
         await pass_time(runtime, "10m")
-        await runtime.schedules.pause("mine", operator="plum")
+        await runtime.schedules.pause("mine", by=Actor("plum", "cli"))
         await pass_time(runtime, "10m")
-        await runtime.schedules.resume("mine", operator="ada")
+        await runtime.schedules.resume("mine", by=Actor("ada", "cli"))
         assert [row[0] for row in await ledger(runtime, "mine")] == ["fired", "skipped"]
     assert [run.event.data for run in runs] == [{"secret": "plum"}]
     for table, column in (

@@ -17,6 +17,7 @@ from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES, ScheduleFacts
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.stores.verbs.scheduling import ScheduleByRun
 from wakeful.triggers.at import at
 from wakeful.triggers.cron import cron
@@ -90,7 +91,7 @@ async def test_a_resumed_run_does_not_schedule_again(app: App):
     async with working(app) as runtime:
         receipt = await app.emit("go")
         await runtime.drain()
-        await runtime.schedules.add("mine", every("1h"), "look", operator="ada")
+        await runtime.schedules.add("mine", every("1h"), "look", by=Actor("ada", "cli"))
         await pass_time(runtime, "1m")
         run = await ended(runtime, receipt)
         assert (run["output"], tries) == ("2026-01-01 00:10:00+00:00 (True, False)", 2)
@@ -131,7 +132,7 @@ async def test_what_is_denied_is_a_decision_with_its_reason(app: App, store_url:
             raise
 
     async with working(app) as runtime:
-        await runtime.schedules.add("others", every("2h"), "other", operator="ada")
+        await runtime.schedules.add("others", every("2h"), "other", by=Actor("ada", "cli"))
         run = await go(runtime)
         assert run["state"] == "denied"
         assert caught[0].endswith(reason)
@@ -263,7 +264,7 @@ async def test_a_schedule_that_somebody_else_changes_at_the_same_time_is_looked_
             planned = await super().plan(name, *arguments, **options)
             if not self.overtaken:
                 self.overtaken = True
-                await self.edit(name, every("30m"), operator="ada")
+                await self.edit(name, every("30m"), by=Actor("ada", "cli"))
             return planned
 
     @app.agent(on("go"), name="look")
@@ -271,7 +272,7 @@ async def test_a_schedule_that_somebody_else_changes_at_the_same_time_is_looked_
         await run.schedule("mine", every("20m"))
 
     async with working(app) as runtime:
-        await runtime.schedules.add("mine", every("10m"), "look", operator="ada")
+        await runtime.schedules.add("mine", every("10m"), "look", by=Actor("ada", "cli"))
         runtime.surroundings.schedules = Overtaken("app", runtime.store)
         run = await go(runtime)
         assert run["state"] == "done"

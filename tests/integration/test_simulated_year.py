@@ -25,6 +25,7 @@ from wakeful.clock import SECOND, to_text
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
+from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.processes import BuryProcess
@@ -108,7 +109,7 @@ class Year:
         for life, sample in zip(self.lives, self.given, strict=False):
             schedule = sample.schedule(**self.options())
             agent = self.dice.choice(["quick", "quick", "slow"])
-            await runtime.schedules.add(life.name, schedule, agent, operator="ada")
+            await runtime.schedules.add(life.name, schedule, agent, by=Actor("ada", "cli"))
             now = self.clock.now()
             life.begin(sample, now, schedule.offset("app", life.name), now)
 
@@ -151,19 +152,19 @@ class Year:
         """While instants are due, and nobody has looked."""
         verb = self.dice.choice(["edit", "edit", "edit", "pause", "touch"])
         if life.paused and verb == "pause":
-            await runtime.schedules.resume(life.name, operator="ada")
+            await runtime.schedules.resume(life.name, by=Actor("ada", "cli"))
             life.paused, life.looked = False, max(life.looked, self.clock.now())
         elif verb == "pause":
-            await runtime.schedules.pause(life.name, operator="ada")
+            await runtime.schedules.pause(life.name, by=Actor("ada", "cli"))
             life.paused = True
             life.touch(self.clock.now())
         elif verb == "touch":
-            await runtime.schedules.edit(life.name, data={"n": self.dice.random()}, operator="ada")
+            await runtime.schedules.edit(life.name, data={"n": self.dice.random()}, by=Actor("ada", "cli"))
             life.touch(self.clock.now())
         else:
             sample = self.dice.choice(self.spare)
             schedule = sample.schedule(**self.options())
-            await runtime.schedules.edit(life.name, schedule, operator="ada")
+            await runtime.schedules.edit(life.name, schedule, by=Actor("ada", "cli"))
             old, now = life.stages[-1], self.clock.now()
             old.until = max(life.looked, now) - old.offset
             had = old.instants()
@@ -173,7 +174,7 @@ class Year:
     async def end(self, runtime: Runtime) -> None:
         for life in self.lives:
             if life.paused:
-                await runtime.schedules.resume(life.name, operator="ada")
+                await runtime.schedules.resume(life.name, by=Actor("ada", "cli"))
                 life.paused = False
         await self.look(runtime)
         for life in self.lives:
@@ -318,7 +319,7 @@ async def test_three_nodes_race_for_each_instant_and_one_fires_it(
         lives = [Life(f"schedule-{number}") for number in range(len(given))]
         for life, sample in zip(lives, given, strict=True):
             schedule = sample.schedule(overlap="allow", grace="40d")
-            await nodes[0].schedules.add(life.name, schedule, "quick", operator="ada")
+            await nodes[0].schedules.add(life.name, schedule, "quick", by=Actor("ada", "cli"))
             life.begin(sample, clock.now(), 0, clock.now())
         together = Together(nodes, monkeypatch)
         dice = random.Random(11)

@@ -195,9 +195,9 @@ class TestSchedules:
             assert (await standing(runtime, "note"))["absence"] == "too-long"
             await pass_time(runtime, "1h")
             assert await look(outside, runtime) == ["expect/app/note/too-long"]  # the next one goes; it is not done yet
-            await runtime.schedules.pause("note", operator="ada")
+            await runtime.schedules.pause("note", by=Actor("ada", "cli"))
             await pass_time(runtime, "2h")
-            await runtime.schedules.resume("note", operator="ada")
+            await runtime.schedules.resume("note", by=Actor("ada", "cli"))
             assert await look(outside, runtime) == []
             assert (await standing(runtime, "note"))["state"] == "met"
 
@@ -222,7 +222,7 @@ class TestSchedules:
         async with working(scheduled(new_app(), cron("0 * * * *", tz="UTC", grace="5m"))) as runtime:
             await runtime.drain()
             assert [one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]] == ["missed/app/note"]
-            await getattr(runtime.schedules, verb)("note", operator="ada")
+            await getattr(runtime.schedules, verb)("note", by=Actor("ada", "cli"))
             assert (await runtime.reader.alarms(state="open"))["alarms"] == []
 
     async def test_that_nobody_here_understands_keeps_nobody_from_the_others(
@@ -258,7 +258,7 @@ class TestSchedules:
     async def test_that_somebody_paused_is_not_missed(self, app: App, outside: Watcher):
         scheduled(app)
         async with working(app) as runtime:
-            await runtime.schedules.pause("note", operator="ada")
+            await runtime.schedules.pause("note", by=Actor("ada", "cli"))
             await pass_time(runtime, "5h")
             assert await look(outside, runtime) == []
             assert (await standing(runtime, "note"))["state"] == "excused"

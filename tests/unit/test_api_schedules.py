@@ -10,6 +10,7 @@ from support.fake_api import Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.errors import ConfigError
 from wakeful.http.security import ApiSettings
+from wakeful.stores.request import Actor
 
 
 @pytest.fixture
@@ -69,7 +70,11 @@ def test_adding(api: Api):
     assert ask(api, "POST", "/v1/schedules", body).json()["name"] == "late"
     ((verb, name, given),) = api.schedules.asked
     schedule = given.pop("schedule")
-    assert (verb, name, given) == ("add", "late", {"agent": "review", "data": 3, "operator": "ada", "note": "x"})
+    assert (verb, name, given) == (
+        "add",
+        "late",
+        {"agent": "review", "data": 3, "by": Actor("ada", "http"), "note": "x"},
+    )
     assert (schedule.rule.interval, schedule.timing.grace) == (1_800_000_000, 300_000_000)
 
 
@@ -141,7 +146,7 @@ def test_the_other_verbs(api: Api):
     assert ask(api, "DELETE", "/v1/schedules/morning").status_code == 200
     assert_problem(ask(api, "DELETE", "/v1/schedules/nightly"), 409)
     assert_problem(ask(api, "POST", "/v1/schedules/r-1/pause"), 409)
-    assert [(verb, name, given["operator"], given["note"]) for verb, name, given in api.schedules.asked] == [
+    assert [(verb, name, given["by"].name, given["note"]) for verb, name, given in api.schedules.asked] == [
         ("pause", "nightly", "ada", "too loud"),
         ("resume", "nightly", "ada", None),
         ("fire", "morning", "ada", None),

@@ -15,7 +15,7 @@ from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring, scheduling
 from wakeful.stores.readers.events import StoredEvent
-from wakeful.stores.request import Request
+from wakeful.stores.request import Actor, Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.schedule import Schedule
@@ -216,7 +216,7 @@ class Scheduling(Protocol):
     async def find(self, name: str, /) -> StoredSchedule | None: ...
 
     async def add(
-        self, name: str, schedule: Schedule, agent: str, /, *, data: Any, operator: str, note: str | None
+        self, name: str, schedule: Schedule, agent: str, /, *, data: Any, by: Actor, note: str | None
     ) -> StoredSchedule: ...
 
     async def edit(
@@ -227,17 +227,17 @@ class Scheduling(Protocol):
         *,
         agent: str | None,
         data: Any,
-        operator: str,
+        by: Actor,
         note: str | None,
     ) -> StoredSchedule: ...
 
-    async def pause(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+    async def pause(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
 
-    async def resume(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+    async def resume(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
 
-    async def remove(self, name: str, /, *, operator: str, note: str | None) -> StoredSchedule: ...
+    async def remove(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
 
-    async def fire(self, name: str, /, *, operator: str, note: str | None) -> Receipt: ...
+    async def fire(self, name: str, /, *, by: Actor, note: str | None) -> Receipt: ...
 
 
 class Agents(Protocol):

@@ -80,7 +80,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
         data, note = change.fields.given.get("data"), change.fields.text("note")
         try:
             refuse_past(schedule, await reader.time())
-            await schedules.add(name, schedule, agent, data=data, operator=change.operator, note=note)
+            await schedules.add(name, schedule, agent, data=data, by=change.by, note=note)
         except ConfigError as error:
             raise refused(error) from None
         return JsonResponse(await one(name, agents.name))
@@ -106,7 +106,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
                 (lambda now: edited(now, read_options(change.fields))) if changes & set(OPTIONS) else None,
                 agent=agent,
                 data=given.get("data", ...),
-                operator=change.operator,
+                by=change.by,
                 note=change.fields.text("note"),
             )
         except ConfigError as error:
@@ -118,7 +118,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
         stored = await known(request)
         try:
             await refuse_removal(reader, stored, written_at=agents.written_at(stored.agent))
-            await schedules.remove(stored.name, operator=change.operator, note=change.fields.text("note"))
+            await schedules.remove(stored.name, by=change.by, note=change.fields.text("note"))
         except ConfigError as error:
             raise refused(error) from None
         return JsonResponse(await one(stored.name, agents.name))
@@ -136,7 +136,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
         if stored.origin == "reminder":
             refuse_others(stored, "change")
         try:
-            await verb(stored.name, operator=change.operator, note=change.fields.text("note"))
+            await verb(stored.name, by=change.by, note=change.fields.text("note"))
         except ConfigError as error:
             raise refused(error) from None
         return JsonResponse(await one(stored.name, agents.name))
@@ -145,7 +145,7 @@ def schedule_routes(reader: Reader, schedules: Scheduling, agents: Agents, setti
         change = await read_change(request, settings, CHANGED)
         stored = await known(request)
         try:
-            receipt = await schedules.fire(stored.name, operator=change.operator, note=change.fields.text("note"))
+            receipt = await schedules.fire(stored.name, by=change.by, note=change.fields.text("note"))
         except ConfigError as error:
             raise refused(error) from None
         return JsonResponse(

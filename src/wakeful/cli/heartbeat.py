@@ -10,7 +10,7 @@ from wakeful.cli.working import prepare
 from wakeful.errors import did_you_mean
 from wakeful.operations.checks import find_check, list_checks
 from wakeful.settings import default_app
-from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_logs, add_store, operator_of
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_logs, add_store
 from wakeful.shell.opening import chosen_store, read, sending
 from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, say, state, terminal
 
@@ -109,7 +109,7 @@ def _run(arguments: argparse.Namespace, words: list[str]) -> int:
     async def fire() -> tuple[dict[str, Any], bool]:
         async with sending(app, arguments.store) as runtime:
             name = find_check(await list_checks(runtime.reader), wanted, app=app.name)
-            receipt = await runtime.schedules.fire(name, operator=operator_of(arguments), note=arguments.note)
+            receipt = await runtime.schedules.fire(name, by=actor_of(arguments), note=arguments.note)
             working = any(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
             return {"check": name, "event": receipt.id, "run": receipt.runs[0]}, working
 

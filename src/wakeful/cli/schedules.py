@@ -28,7 +28,7 @@ from wakeful.operations.scheduling import (
     refuse_removal,
 )
 from wakeful.settings import default_app
-from wakeful.shell.arguments import Command, Parser, UsageError, one_of, operator_of, read_data, whole_number
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, one_of, read_data, whole_number
 from wakeful.shell.opening import changing, chosen_store, read, reading, sending
 from wakeful.shell.person import Token, needs_token
 from wakeful.shell.terminal import ago, now, plain, print_json, say
@@ -242,7 +242,7 @@ def _fire(arguments: argparse.Namespace, name: str, app: str | None = None) -> i
     async def fire() -> tuple[Any, int]:
         async with sending(loaded, arguments.store) as runtime:
             await runtime.reader.of_schedules.stored(name, loaded.name)
-            receipt = await runtime.schedules.fire(name, operator=operator_of(arguments), note=arguments.note)
+            receipt = await runtime.schedules.fire(name, by=actor_of(arguments), note=arguments.note)
             alive = [
                 one for one in await runtime.reader.processes() if one["state"] == "alive" and one["lease_left"] > 0
             ]
@@ -268,7 +268,7 @@ def _change(
     arguments: argparse.Namespace, verb: str, rest: list[str], given: dict[str, Any], token: Token | None
 ) -> int:
     name = rest[0]
-    by = {"operator": operator_of(arguments), "note": arguments.note}
+    by = {"by": actor_of(arguments), "note": arguments.note}
     if verb == "add":
         return _add(arguments, name, rest[1], given, by)
     data = ... if arguments.data is None else read_data(arguments.data)

@@ -122,7 +122,7 @@ async def retire(
     schedules = Schedules(app, store)
     for one in await open_schedules(store, app):
         await _go_on(reader, app)
-        await schedules.remove(one.name, operator=by.name, note=because)
+        await schedules.remove(one.name, by=by, note=because, bulk=bulk)
         done.schedules.append(one.name)
     await _take_back(store)
     async for page in reader.of_apps.runs_to_close(app):

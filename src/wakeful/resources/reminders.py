@@ -157,16 +157,16 @@ async def make(
 ) -> Reminder | None:
     kept = kept_by(desk, await the_app(desk) if desk.code is None else "")
     wish = {"to": to, "unless": unless, "where": where, "tz": tz, "id": id}
-    return await changed(desk, kept.make(when, text, **wish, operator=desk.by.name))
+    return await changed(desk, kept.make(when, text, **wish, by=desk.by))
 
 
 async def move(desk: Desk, one: Reminder, *, when: When, tz: Zone = None) -> Reminder | None:
     kept = kept_by(desk, one["app"])
-    return await changed(desk, kept.move(one["id"], when, tz=tz, operator=desk.by.name, note=desk.note))
+    return await changed(desk, kept.move(one["id"], when, tz=tz, by=desk.by, note=desk.note))
 
 
 async def cancel(desk: Desk, one: Reminder) -> Reminder | None:
-    return await changed(desk, kept_by(desk, one["app"]).cancel(one["id"], operator=desk.by.name, note=desk.note))
+    return await changed(desk, kept_by(desk, one["app"]).cancel(one["id"], by=desk.by, note=desk.note))
 
 
 def kept_by(desk: Desk, app: str) -> Any:

@@ -57,7 +57,7 @@ from wakeful.stores.verbs.quarantine import SettleQuarantine
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
-from wakeful.stores.verbs.schedules import ChangeSchedule, FireSchedule, SettleOccurrences, schedule_of
+from wakeful.stores.verbs.schedules import SettleOccurrences, schedule_of
 from wakeful.stores.verbs.scheduling import ScheduleByRun
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.stores.verbs.sources import (
@@ -569,12 +569,6 @@ class DatabaseStore:
         return [schedule_of(row) for row in rows]
 
     async def settle_occurrences(self, request: SettleOccurrences) -> Fired | None:
-        return await self.journal.submit(request)
-
-    async def fire_schedule(self, request: FireSchedule) -> Fired:
-        return await self.journal.submit(request)
-
-    async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None:
         return await self.journal.submit(request)
 
     async def schedule_by_run(self, request: ScheduleByRun) -> Step | None:

@@ -20,6 +20,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ConfigError
 from wakeful.service import Service
 from wakeful.stores.alarm import Alarm, heartbeat_alarm
+from wakeful.stores.request import Actor
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.heartbeat import ReportHeartbeat
 from wakeful.triggers.heartbeat import LARGEST_FILE, Heartbeat, HeartbeatFile, Section, data_of
@@ -175,7 +176,7 @@ class Heartbeats(Service):
                 data=data_of(file, section),
                 origin="heartbeat",
                 owner=heartbeat.owner,
-                operator=heartbeat.path.name,
+                by=Actor(heartbeat.path.name, "code"),
                 note=f"line {section.line}",
             )
         except ConfigError:
@@ -199,14 +200,14 @@ class Heartbeats(Service):
             section.schedule,
             data=data,
             owner=heartbeat.owner,
-            operator=heartbeat.path.name,
+            by=Actor(heartbeat.path.name, "code"),
             note=f"line {section.line}",
         )
         return True
 
     async def _remove(self, name: str, operator: str) -> None:
         try:
-            await self._schedules.remove(name, operator=operator, note="the file does not have it any more")
+            await self._schedules.remove(name, by=Actor(operator, "code"), note="the file does not have it any more")
         except ConfigError:
             if is_there(await self._schedules.find(name)):
                 raise

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
@@ -33,13 +33,16 @@ from wakeful.errors import (
     did_you_mean,
 )
 from wakeful.intake.cloudevents import TEXT_LIMIT
+from wakeful.stores.request import Actor, Request
 from wakeful.stores.timing import Settled, Span, StoredSchedule, reached
-from wakeful.stores.verbs.schedules import ChangeSchedule
+from wakeful.stores.verbs.schedules import ChangeSchedule, asked_by
 from wakeful.triggers.at import At
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.schedule import Schedule, Timing
 from wakeful.triggers.spoken import read_time
 from wakeful.triggers.zones import moment_of, zone_named
+
+R = TypeVar("R")
 
 AGENT = "wakeful.remind"
 CHANNEL = "reminders"  # where they go if the app has one of that name
@@ -104,7 +107,7 @@ class ReminderStore(Protocol):
 
     async def find_schedule(self, app: str, name: str) -> StoredSchedule | None: ...
 
-    async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None: ...
+    async def do(self, request: Request[R], /) -> R: ...
 
     async def what_came(self) -> str: ...
 
@@ -141,14 +144,14 @@ class Reminders:
         where: str | None = None,
         tz: str | None = None,
         id: str | None = None,  # noqa: A002 the field's own name
-        operator: str,
+        by: Actor,
     ) -> Reminder:
         """Make a reminder. With an `id` of the caller's own, asking again for the same is answered with what is there."""
         given = None if id is None else _identifier(id)
-        wish = await self.wish(given or "", when, text, to=to, unless=unless, where=where, tz=tz, operator=operator)
+        wish = await self.wish(given or "", when, text, to=to, unless=unless, where=where, tz=tz, operator=by.name)
         for _ in range(MOST_TRIES):
             wish.name = given or new_id()
-            made = await self._store.change_schedule(wish)
+            made = await self._store.do(asked_by(by, wish))
             if made is None:
                 made = await self._there_already(wish, given)
             if made is not None:
@@ -215,7 +218,7 @@ class Reminders:
     # changing
 
     async def move(
-        self, name: str, when: str | datetime, *, tz: str | None = None, operator: str, note: str | None = None
+        self, name: str, when: str | datetime, *, tz: str | None = None, by: Actor, note: str | None = None
     ) -> Reminder:
         """Another time. TooLate once it was told or cancelled."""
         known = self._open(await self._store.find_schedule(self._app, name), name, "moved")
@@ -225,27 +228,27 @@ class Reminders:
         wanted = _definition(moment, zone)
 
         def change(before: StoredSchedule) -> ChangeSchedule | None:
-            if (before.definition, before.changed_by) == (wanted, operator) and before.state == "live":
+            if (before.definition, before.changed_by) == (wanted, by.name) and before.state == "live":
                 return None
             passed = _due(before, now)
-            settled = [] if passed is None else [Settled("superseded", passed, f"moved by {operator}")]
-            return _changed(before, "move", operator, note, before.state, wanted, moment, settled)
+            settled = [] if passed is None else [Settled("superseded", passed, f"moved by {by.name}")]
+            return _changed(before, "move", by.name, note, before.state, wanted, moment, settled)
 
-        return reminder_of(await self._change(name, "moved", change))
+        return reminder_of(await self._change(name, "moved", change, by))
 
-    async def cancel(self, name: str, *, operator: str, note: str | None = None) -> Reminder:
+    async def cancel(self, name: str, *, by: Actor, note: str | None = None) -> Reminder:
         """It is not told. TooLate if it was."""
         now, _ = await self._store.next_schedule(self._app)
 
         def change(before: StoredSchedule) -> ChangeSchedule:
             passed = _due(before, now)
-            settled = [] if passed is None else [Settled("skipped", passed, f"cancelled by {operator}")]
-            return _changed(before, "remove", operator, note, "removed", before.definition, None, settled)
+            settled = [] if passed is None else [Settled("skipped", passed, f"cancelled by {by.name}")]
+            return _changed(before, "remove", by.name, note, "removed", before.definition, None, settled)
 
-        return reminder_of(await self._change(name, "cancelled", change))
+        return reminder_of(await self._change(name, "cancelled", change, by))
 
     async def _change(
-        self, name: str, verb: str, change: Callable[[StoredSchedule], ChangeSchedule | None]
+        self, name: str, verb: str, change: Callable[[StoredSchedule], ChangeSchedule | None], by: Actor
     ) -> StoredSchedule:
         asked: ChangeSchedule | None = None
         for _ in range(MOST_TRIES):
@@ -257,7 +260,7 @@ class Reminders:
             asked = change(before)
             if asked is None:
                 return before
-            after = await self._store.change_schedule(asked)
+            after = await self._store.do(asked_by(by, asked))
             if after is not None:
                 self.changed()
                 return after

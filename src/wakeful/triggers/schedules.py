@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from pydantic_core import from_json, to_json
 
@@ -19,15 +19,18 @@ from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import OWN_AGENTS, Arrival, Event, Receipt
+from wakeful.stores.request import Actor, Bulk, Request
 from wakeful.stores.tampered import refuse_tampered
-from wakeful.stores.timing import Fired, Origin, Settled, Span, StoredSchedule, reached
+from wakeful.stores.timing import Origin, Settled, Span, StoredSchedule, reached
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb, FireSchedule
+from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb, FireSchedule, asked_by
 from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, Unreadable, as_stored, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.settling import judge, put_off
 
-BY_CODE = "code"
+R = TypeVar("R")
+
+CODE = Actor("code", "code")
 # How the ids of events begin that somebody fired: no instant is written like this.
 BY_HAND = "by-hand-"
 # Somebody else changes it at the same time: not for ever.
@@ -44,9 +47,7 @@ class ChangingStore(Protocol):
 
     async def schedules(self, app: str) -> list[StoredSchedule]: ...
 
-    async def change_schedule(self, request: ChangeSchedule) -> StoredSchedule | None: ...
-
-    async def fire_schedule(self, request: FireSchedule) -> Fired: ...
+    async def do(self, request: Request[R], /) -> R: ...
 
 
 class Declared(Protocol):
@@ -109,7 +110,7 @@ class Schedules:
         data: Any = None,
         origin: Origin = "runtime",
         owner: str | None = None,
-        operator: str,
+        by: Actor,
         note: str | None = None,
     ) -> StoredSchedule:
         """Make a schedule. ConfigError if there is one of that name, or no such agent."""
@@ -120,10 +121,10 @@ class Schedules:
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             self._refuse_taken(before, name, origin)
             return self._made(
-                name, schedule, agent, before, now, data=data, origin=origin, owner=owner, operator=operator, note=note
+                name, schedule, agent, before, now, data=data, origin=origin, owner=owner, operator=by.name, note=note
             )
 
-        return await self._change(name, change)
+        return await self._change(name, change, by)
 
     async def edit(
         self,
@@ -133,7 +134,7 @@ class Schedules:
         agent: str | None = None,
         data: Any = ...,
         owner: Any = ...,
-        operator: str,
+        by: Actor,
         note: str | None = None,
         verb: ChangeVerb = "edit",
     ) -> StoredSchedule:
@@ -154,7 +155,7 @@ class Schedules:
                 now,
                 agent=agent or known.agent,
                 data=known.data if data is ... else _written(data),
-                operator=operator,
+                operator=by.name,
                 note=note,
                 verb=verb,
             )
@@ -162,9 +163,9 @@ class Schedules:
             return request
 
         await self._settle_first(name)
-        return await self._change(name, change)
+        return await self._change(name, change, by)
 
-    async def pause(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
+    async def pause(self, name: str, *, by: Actor, note: str | None = None) -> StoredSchedule:
         """Fire nothing until it is resumed. What waits for a run at that time is done after that, unless an instant was due
         meanwhile: then it is skipped with those.
         """
@@ -176,15 +177,15 @@ class Schedules:
                 raise ConfigError(message)
             schedule = read_definition(from_json(known.definition))
             request = self._edited(
-                known, schedule, now, agent=known.agent, data=known.data, operator=operator, note=note, verb="pause"
+                known, schedule, now, agent=known.agent, data=known.data, operator=by.name, note=note, verb="pause"
             )
             request.state = "paused"
             return request
 
         await self._settle_first(name)
-        return await self._change(name, change)
+        return await self._change(name, change, by)
 
-    async def resume(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
+    async def resume(self, name: str, *, by: Actor, note: str | None = None) -> StoredSchedule:
         """Fire again, from now on. What would have been due meanwhile was skipped."""
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
@@ -198,7 +199,7 @@ class Schedules:
             return self._request(
                 known,
                 verb="resume",
-                operator=operator,
+                operator=by.name,
                 note=note,
                 state="live" if after.next_at is not None or after.queued is not None else "done",
                 definition=known.definition,
@@ -210,15 +211,17 @@ class Schedules:
                 waits_for=after.waits_for,
             )
 
-        return await self._change(name, change)
+        return await self._change(name, change, by)
 
-    async def remove(self, name: str, *, operator: str, note: str | None = None) -> StoredSchedule:
+    async def remove(
+        self, name: str, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
+    ) -> StoredSchedule:
         """It fires no more. Its history stays."""
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
-            return self._removed(self._known(before, name), now, operator=operator, note=note)
+            return self._removed(self._known(before, name), now, operator=by.name, note=note)
 
-        return await self._change(name, change)
+        return await self._change(name, change, by, bulk)
 
     # changes that are stored together with something else
 
@@ -261,7 +264,7 @@ class Schedules:
         now, _ = await self._store.next_schedule(self._app)
         return before, now
 
-    async def fire(self, name: str, *, operator: str, note: str | None = None) -> Receipt:
+    async def fire(self, name: str, *, by: Actor, note: str | None = None) -> Receipt:
         """Fire it now, beside its instants. Needs the app's agents: only they know what becomes of an event."""
         if self._arrive is None:
             message = f"schedule {name}: only a process that has the app can fire it"
@@ -280,7 +283,7 @@ class Schedules:
             coveredcount=1,
         )
         accept = AcceptEvents(self._app, [self._arrive(event, stored.agent)], matches=fits)
-        fired = await self._store.fire_schedule(FireSchedule(stored, now, accept, operator, note))
+        fired = await self._store.do(FireSchedule(stored, now, accept, by=by, note=note))
         return fired.receipts[0]
 
     # the app's own
@@ -320,24 +323,24 @@ class Schedules:
                 return None  # another process was first
             if before is None or before.state in {"removed", "done"}:
                 return self._made(
-                    name, schedule, agent, before, now, origin="code", owner=owner, operator=BY_CODE, note=None
+                    name, schedule, agent, before, now, origin="code", owner=owner, operator=CODE.name, note=None
                 )
             request = self._edited(
-                before, schedule, now, agent=agent, data=None, operator=BY_CODE, note=None, verb="edit"
+                before, schedule, now, agent=agent, data=None, operator=CODE.name, note=None, verb="edit"
             )
             request.owner = owner
             return request
 
         await self._settle_first(name)
-        await self._change(name, change)
+        await self._change(name, change, CODE)
 
     async def _leave(self, name: str) -> None:
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule | None:
             if before is None or before.origin != "code" or before.state == "removed":
                 return None  # another process was first
-            return self._removed(before, now, operator=BY_CODE, note="the code does not have it any more")
+            return self._removed(before, now, operator=CODE.name, note="the code does not have it any more")
 
-        await self._change(name, change)
+        await self._change(name, change, CODE)
 
     # one change
 
@@ -350,14 +353,18 @@ class Schedules:
             await self._settle(name)
 
     async def _change(
-        self, name: str, change: Callable[[StoredSchedule | None, Microseconds], ChangeSchedule | None]
+        self,
+        name: str,
+        change: Callable[[StoredSchedule | None, Microseconds], ChangeSchedule | None],
+        by: Actor,
+        bulk: Bulk | None = None,
     ) -> StoredSchedule:
         for _ in range(MOST_TRIES):
             before, now = await self._now(name)
             request = change(before, now)
             if request is None:
                 return cast("StoredSchedule", before)
-            after = await self._store.change_schedule(request)
+            after = await self._store.do(asked_by(by, request, bulk))
             if after is not None:
                 self._changed()
                 return after

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from wakeful.clock import Microseconds
 from wakeful.model import FINAL_RUN_STATES, Receipt, ScheduleState
 from wakeful.stores.alarm import Alarm, heartbeat_alarm, missed_alarm, unfired_alarm
-from wakeful.stores.request import Others, Request
+from wakeful.stores.request import Actor, Audit, Bulk, ByPerson, Others, Request
 from wakeful.stores.timing import Fired, Firing, Origin, Settled, Span, StoredSchedule, reached
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
@@ -58,14 +58,16 @@ class SettleOccurrences(WithEvents[Fired | None]):
 
 
 @dataclass(slots=True)
-class FireSchedule(WithEvents[Fired]):
+class FireSchedule(WithEvents[Fired], ByPerson[Fired]):
     """Fire a schedule by hand, beside its instants."""
 
     schedule: StoredSchedule
     instant: Microseconds
     accept: AcceptEvents
-    operator: str
-    note: str | None = None
+
+    def audit(self, result: Fired) -> Audit | None:
+        del result
+        return Audit("schedule fire", self.schedule.app, self.schedule.name, self.note)
 
 
 @dataclass(slots=True)
@@ -96,6 +98,26 @@ class ChangeSchedule(Request[StoredSchedule | None]):
     def tell(self, result: StoredSchedule | None, others: Others) -> None:
         """Another process may be the one that has it due next."""
         others.all = others.all or result is not None
+
+
+@dataclass(slots=True)
+class ScheduleByPerson(ByPerson[StoredSchedule | None]):
+    """A change of a schedule or a reminder that a person or a token asks for, stored together with its author."""
+
+    change: ChangeSchedule
+
+    carried_with: ClassVar[type[Request[StoredSchedule | None]]] = ChangeSchedule  # it locks the same rows
+
+    def audit(self, result: StoredSchedule | None) -> Audit | None:
+        change = self.change
+        noun = "reminder" if change.origin == "reminder" else "schedule"
+        return None if result is None else Audit(f"{noun} {change.verb}", change.app, change.name, self.note)
+
+
+def asked_by(by: Actor, change: ChangeSchedule, bulk: Bulk | None = None) -> ChangeSchedule | ScheduleByPerson:
+    """A change as its author asks for it. Code, files and runs are named in the change itself."""
+    person = by.way in {"cli", "http"}
+    return ScheduleByPerson(change, by=by, note=change.note, bulk=bulk) if person else change
 
 
 COALESCED = "into the one after it"
@@ -228,7 +250,7 @@ def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transac
             raise receipts
         run = receipts[0].runs[0] if receipts[0].runs else None
         span = Span(one.instant, one.instant, 1)
-        words = f"by hand, by {one.operator}"
+        words = f"by hand, by {one.by.name}"
         if run is None:
             reason = yield from _why_not(one.accept.arrivals[0].key)
             became = Settled("skipped", span, f"{words}; {reason}")
@@ -236,17 +258,20 @@ def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transac
             became = Settled("fired", span, words, run)
         seq = one.schedule.seq
         yield from insert_occurrences(now, {seq: one.schedule}, {seq: [became]})
-        yield "insert_schedule_change", [(now, seq, "fire", one.operator, one.note, None)]
+        yield "insert_schedule_change", [(now, seq, "fire", one.by.name, one.note, None)]
         results.append(Fired(receipts))
     return results
 
 
-def change_schedules(now: int | None, requests: Sequence[ChangeSchedule]) -> Transaction[list[StoredSchedule | None]]:
+def change_schedules(
+    now: int | None, requests: Sequence[ChangeSchedule | ScheduleByPerson]
+) -> Transaction[list[StoredSchedule | None]]:
     """One after the other, each if the schedule is as its caller knew it."""
+    changes = [one.change if isinstance(one, ScheduleByPerson) else one for one in requests]
     results: dict[int, StoredSchedule | None] = {}
-    for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
-        results[number] = yield from _change(now, requests[number])
-    return [results[number] for number in range(len(requests))]
+    for number in sorted(range(len(changes)), key=lambda one: (changes[one].app, changes[one].name)):
+        results[number] = yield from _change(now, changes[number])
+    return [results[number] for number in range(len(changes))]
 
 
 def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSchedule | None]:
