@@ -291,7 +291,8 @@ class FakeReader:
             raise ValueError(message)
 
     async def runs(self, *, state=None, limit=50, after=None, **which) -> dict[str, Any]:
-        self._ask(state=state, limit=limit, after=after, **which)
+        given = {name: value for name, value in which.items() if value is not None}
+        self._ask(state=state, limit=limit, after=after, **given)
         return {"runs": [RUN], "next": CURSOR}
 
     async def run(self, identifier: str) -> dict[str, Any] | None:

@@ -42,7 +42,7 @@ def test_whatever_one_surface_can_do_all_can(resource: Resource, offer: Offer):
     paths = [path_of(resource, offer)] + ([path_of(resource, offer, many=True)] if offer.bulk is not None else [])
     routed = routes_of(resource)
     options = set(parser_of(resource, offer)._option_string_actions)
-    for (method, path), taken in zip(paths, ((*offer.which, *offer.takes), offer.choice), strict=False):
+    for (method, path), taken in zip(paths, ((*offer.which, *offer.fields), offer.choice), strict=False):
         assert (method, path) in routed
         operation = document()["paths"][path][method.lower()]
         assert operation["tags"] == [resource.plural]

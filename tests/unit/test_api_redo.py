@@ -85,6 +85,8 @@ class TestBody:
     def test_what_is_wrong_is_named(self, api, path, body, field):
         if path in {"/v1/replay", "/v1/discard"}:
             body = body.replace(b'{"note"', b'{"filter": {"all": true}, "note"')
+        if path.endswith("/fork"):
+            body = body.replace(b'{"note"', b'{"from": "fetch", "note"')
         answer = api.client.post(path, content=body, headers={**WITH_TOKEN, "Content-Type": "application/json"})
         assert_problem(answer, 400, field=field)
         assert nothing_was_changed(api)

@@ -68,15 +68,6 @@ def redo_paths() -> Json:
         "/v1/runs/{id}/discard": change(
             "discard_run", "Give up on a dead letter for good", note, "RedoneRun", "404", "409", parameter="id"
         ),
-        "/v1/runs/{id}/release": change(
-            "release_run",
-            "Let a held output out, although it did not pass its checks",
-            note,
-            "Released",
-            "404",
-            "409",
-            parameter="id",
-        ),
         "/v1/replay": change(
             "replay",
             f"Replay many dead letters, or hand stored events to an agent: up to {SLICE:,} in one request",
@@ -126,6 +117,5 @@ def redo_schemas() -> Json:
     return {
         "DeadGroup": object_of(group | of_a_kind, *group),
         "RedoneRun": object_of({"run": text, "was": text, "confirmed_effects": count}, "run", "was"),
-        "Released": object_of({"run": text, "was": text, "deliveries": count, "effects": count}, "run", "was"),
         "Redone": object_of(plan | done),
     }

@@ -34,10 +34,17 @@ NOUNS: dict[str, str] = {
     "events": "events",
     "locks": "locks",
     "pauses": "pauses",
+    "runs": "runs",
     "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
-ALIAS_HOMES: dict[str, str] = {"pause": "pauses", "resume": "pauses"}
+ALIAS_HOMES: dict[str, str] = {
+    "pause": "pauses",
+    "resume": "pauses",
+    "cancel": "runs",
+    "release": "runs",
+    "fork": "runs",
+}
 
 
 def resource_of(plural: str) -> Resource:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from wakeful.errors import WakefulError
-from wakeful.resources.words import Line, Look, Table
+from wakeful.resources.words import Aside, Line, Look, Table
 
 V = TypeVar("V")
 Json = dict[str, Any]
 Scope = Literal["read", "operate", "answer"]
 Danger = Literal["none", "some", "much"]
-Printed = Iterable[str | Line | Table]
+Printed = Iterable[str | Line | Table | Aside]
 
 # what functions of a noun raise
 
@@ -25,6 +25,7 @@ Printed = Iterable[str | Line | Table]
 class Refused(WakefulError):
     """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
     which a shell counts as a wrong call, unless `wrong_call` is False. `said` are lines that a shell prints before the reason.
+    `answer` is what is answered about it, where it is one of several.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class Refused(WakefulError):
         field: str | None = None,
         said: Sequence[str] = (),
         wrong_call: bool = True,
+        answer: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
+        self.answer = answer
         self.wrong_call = wrong_call
         self.said = said
         self.kind = kind
@@ -160,6 +163,13 @@ class Typed(str):
     __slots__ = ()
 
 
+class FromFile(NamedTuple):
+    """JSON that a shell read from a file, and the name of that."""
+
+    value: Any
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """What a keyword-only parameter of a noun's function is called outside, and how its text is read.
@@ -184,6 +194,11 @@ class Param:
     elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
     missing: str | None = None  # what HTTP says of it where it is required and not given; else its help
     http_only: bool = False  # a shell has another way
+    shell_only: bool = False  # HTTP has another way
+    file: bool = (
+        False  # in a shell: the name of a file with JSON, or - for standard input; it is handed on as `FromFile`
+    )
+    shape: str | None = None  # of JSON, in the OpenAPI document: "object"
 
 
 LONGEST_PAGE = 500
@@ -237,7 +252,13 @@ class Listing:
     lines: Callable[[Any, Look], Printed] | None = None  # instead of columns: what is printed for each item
     less: tuple[str, ...] = ()  # columns that a narrow terminal leaves out, the first one first
     below: str | None = None  # the column that stands below its row where the terminal is narrow
+    beside: Callable[[Sequence[Any]], int] | None = (
+        None  # how wide a terminal must be for that column to stand in its row
+    )
     after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = None  # printed below: items, filters
+    told: Callable[..., Awaitable[Printed]] | None = (
+        None  # `told(desk, items, filters, look)`: printed below, where more is read for it
+    )
     more: type | None = None  # a view of the further members of the answer
     called: str | None = None  # what the items are called where there are more of them, if that is not the plural
     forms: tuple[tuple[str, Listing], ...] = ()  # where this filter is given, it is printed as that listing is
@@ -327,10 +348,13 @@ class Verb:
     ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
+    several: bool = False  # a shell takes several keys: all are found first, then each is done or refused by itself
     scope: Scope = "operate"
     danger: Danger = "none"
     plan: Callable[..., Awaitable[Any]] | None = None
     plans: Callable[[Any], str | Printed] | None = None  # the plan in a shell
+    plan_flag: str | None = None  # in a shell, beside --plan
+    plan_help: str = "only say what would be done"
     bulk: Bulk | None = None
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
@@ -358,6 +382,7 @@ class Resource:
     view: type
     example: str
     key: str = "id"  # the field that names one thing, and the name of the path's parameter
+    metavar: str | None = None  # what a shell calls the key, where that is not its name
     deep: bool = False  # a key may have slashes in it
     called: str | None = None  # what people call it, where that is not the noun: "question"
     state: str | None = "state"
@@ -373,6 +398,7 @@ class Resource:
     takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
+    in_place: bool = False  # parts of its views have no names of their own in the OpenAPI document
     commands: tuple[str, ...] = ()
 
     def takes_for(self, word: str) -> str | None:
@@ -386,6 +412,11 @@ class Resource:
     @property
     def names(self) -> str:
         return self.plural if self.called is None else f"{self.called}s"
+
+    @property
+    def typed(self) -> str:
+        """What a shell calls the key."""
+        return self.metavar or self.key.upper()
 
     @property
     def root(self) -> str:

@@ -15,7 +15,7 @@ from wakeful.errors import did_you_mean
 from wakeful.operations.pace import read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources import alias_of, resource_of
-from wakeful.resources.declare import UNSET, Refused, Resource, Typed, Verb
+from wakeful.resources.declare import UNSET, FromFile, Refused, Resource, Typed, Verb
 from wakeful.resources.given import Given
 from wakeful.resources.words import plain
 from wakeful.shell.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
@@ -23,7 +23,7 @@ from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import say
 from wakeful.surface.carrying import carry_out
 from wakeful.surface.offers import Offer, offers_of
-from wakeful.surface.performing import Asked, perform
+from wakeful.surface.performing import Asked, perform, perform_several
 
 HELP = ("-h", "--help")
 UNFIT = 422  # what was given does not fit: the command was called the wrong way
@@ -176,7 +176,7 @@ def parser_of(
 
 
 def positionals_of(resource: Resource, offer: Offer) -> list[str]:
-    names = [resource.key.upper()] if offer.of_one else []
+    names = [f"{resource.typed}{'…' if offer.several else ''}"] if offer.of_one else []
     named = [f"[{one}]" if offer.bulk is not None else one for one in names]
     named += [one.metavar if one.needed else f"[{one.metavar}]" for one in offer.positionals]
     return [*named, "[APP]"] if offer.verb is not None and offer.verb.needs_app == "yes" else named
@@ -211,6 +211,8 @@ def add_option(parser: Parser, one: Given) -> None:
 
 def reader_of(one: Given) -> Callable[[str], Any]:
     def read(text: str) -> Any:
+        if one.param.file:
+            return FromFile(read_data("-" if text == "-" else f"@{text}", what=one.flag, shown=text), text)
         if one.kind == "json":
             return read_data(text, what=one.flag)
         try:
@@ -236,7 +238,8 @@ def add_common(parser: Parser, offer: Offer) -> None:
             help="so many a second, or max" + ("" if verb.bulk.rate is None else f" (default {verb.bulk.rate:g}/s)"),
         )
     if verb.bulk is not None or verb.plan is not None:
-        parser.add_argument("--plan", action="store_true", help="only say what would be done")
+        flags = ["--plan"] if verb.plan_flag is None else ["--plan", verb.plan_flag]
+        parser.add_argument(*flags, action="store_true", help=verb.plan_help)
     if verb.needs_app == "if named":
         parser.add_argument(
             "--app",
@@ -283,6 +286,8 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
     try:
         if offer.bulk is not None and asked.key is None:
             return carry_out(resource, offer, asked)
+        if offer.several:
+            return asyncio.run(perform_several(resource, offer, asked))
         return asyncio.run(perform(resource, offer, asked))
     except Refused as error:
         for one in error.said:
@@ -313,6 +318,8 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
     words = list(getattr(arguments, "words", ()))
     verb = offer.verb
     code = getattr(arguments, "code", None)
+    keys = tuple(words) if offer.several else ()
+    words = words[:1] if offer.several else words
     least = offer.of_one + sum(one.needed for one in offer.positionals)
     most = offer.of_one + len(offer.positionals)
     if verb is not None and verb.needs_app == "yes" and len(words) == most + 1:
@@ -333,7 +340,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
             like = "" if one.param.example is None else f", like: {one.flag} {one.param.example}"
             message = f"{offer.word} takes {one.flag} and {one.param.help}{like}"
             raise UsageError(message)
-    return Asked(arguments, key, given, code)
+    return Asked(arguments, key, given, code, keys=keys)
 
 
 def spoken(one: Given, word: str) -> Any:
@@ -348,7 +355,7 @@ def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], argum
     many = [one.flag for one in offer.choice if one.name in given and one.name not in own]
     if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
         flags = [one.flag for one in offer.choice if one.name not in own]
-        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.key.upper()}, or them"
+        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.typed}, or them"
         raise UsageError(message)
 
 
@@ -356,11 +363,11 @@ def takes(resource: Resource) -> str:
     """What is said to a wrong number of words."""
     offers = offers_of(resource)
     bare = [one.word for one in offers if not positionals_of(resource, one)]
-    plain_key = [one for one in offers if positionals_of(resource, one) == [resource.key.upper()]]
+    plain_key = [one for one in offers if positionals_of(resource, one) == [resource.typed]]
     rest = [one for one in offers if one.word not in bare and one not in plain_key]
     parts = [", ".join(bare)] if bare else []
     if plain_key:
-        parts.append(f"{either([one.word for one in plain_key], 'or')} and a {resource.key.upper()}")
+        parts.append(f"{either([one.word for one in plain_key], 'or')} and a {resource.typed}")
     parts += [" ".join([one.word, *positionals_of(resource, one)]) for one in rest]
     verbs = [one for one in plain_key if one.kind == "verb"] or plain_key
     like = f", like: wakeful {resource.plural} {verbs[0].word} {resource.example}" if verbs else ""

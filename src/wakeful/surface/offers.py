@@ -36,6 +36,10 @@ class Offer:
         return None if self.verb is None else self.verb.bulk
 
     @property
+    def several(self) -> bool:
+        return self.verb is not None and self.verb.several
+
+    @property
     def all(self) -> tuple[Given, ...]:
         """All parameters, each once."""
         found: dict[str, Given] = {}
@@ -46,6 +50,11 @@ class Offer:
     @property
     def positionals(self) -> tuple[Given, ...]:
         return tuple(one for one in self.all if one.param.positional)
+
+    @property
+    def fields(self) -> tuple[Given, ...]:
+        """Its own parameters, as HTTP takes them."""
+        return tuple(one for one in self.takes if not one.param.shell_only)
 
     @property
     def options(self) -> tuple[Given, ...]:
