@@ -12,6 +12,7 @@ NEEDED = "a request without it was refused before, too, and the document did not
 REVIEWED: dict[str, str] = {
     "info > version": "rises with each release",
     "components > schemas > RedoneDelivery > properties > was > const": "one that waits can be replayed, too",
+    "components > schemas > DeadGroup > required": "inputs are among the groups, and have no error in common",
     "paths > /v1/deliveries/{id}/replay > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/deliveries/{id}/discard > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/runs/{id}/fork > post > responses > 200 > content > application/json > schema > $ref": PLANNED,

@@ -89,13 +89,23 @@ def redo_paths() -> Json:
 
 def redo_schemas() -> Json:
     text, count, nullable = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["string", "null"]}
-    group: Json = {"kind": one_of(("run", "delivery")), "error": text, "count": count, "last_at": nullable}
+    group: Json = {
+        "kind": one_of(("run", "delivery", "input")),
+        "newest_error": text,
+        "count": count,
+        "last_at": nullable,
+    }
     of_a_kind: Json = {
         "agent": {**text, "description": "Of runs"},
         "confirmed_effects": {**count, "description": "Of runs: what a replay would not repeat"},
         "runs": {"type": "array", "items": text},
         "channel": {**text, "description": "Of deliveries"},
         "deliveries": {"type": "array", "items": text},
+        "error": {**text, "description": "Of runs and deliveries: what their errors have in common"},
+        "app": {**text, "description": "Of inputs"},
+        "source": {**text, "description": "Of inputs"},
+        "quarantined": {**text, "description": "Of inputs: what kind of input"},
+        "newest": {**text, "description": "Of inputs: the newest"},
     }
     plan: Json = {
         "count": {**count, "description": "plan of a filter: how many dead letters"},
