@@ -1,15 +1,28 @@
-"""JSON schemas of the OpenAPI document, made stricter for tests."""
+"""A version of Wakeful that knows more migrations than this one: what is applied under it, this version has never seen."""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from collections.abc import Iterator
+from unittest.mock import patch
+
+from wakeful.stores import migrations as module
+from wakeful.stores.migrations import Migration
+from wakeful.stores.queries import Dialect
 
 
-def closed(schema: Any) -> Any:
-    """The same schemas, with unknown keys forbidden wherever keys are declared."""
-    if isinstance(schema, list):
-        return [closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {name: closed(value) for name, value in schema.items()}
-    return {"additionalProperties": False, **made} if isinstance(made.get("properties"), dict) else made
+def later(number: int, sql: str, name: str = "later") -> Migration:
+    return Migration(number, name, sql)
+
+
+@contextlib.contextmanager
+def knowing(*more: Migration) -> Iterator[None]:
+    """As long as this lasts, the code of this process is a later version."""
+    here = module.migrations
+
+    def migrations(dialect: Dialect) -> list[Migration]:
+        replaced = {migration.number: migration for migration in (*here(dialect), *more)}
+        return [replaced[number] for number in sorted(replaced)]
+
+    with patch.object(module, "migrations", migrations):
+        yield
