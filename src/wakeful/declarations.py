@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -99,7 +98,7 @@ class Working(Protocol):
     def reminders(self) -> Reminders: ...
 
 
-class Declarations(ABC):
+class Declarations:
     """Agents that belong together, under one name and on one store. `App` is the class that users write."""
 
     def __init__(
@@ -476,6 +475,6 @@ class Declarations(ABC):
                 when, text, to=to, unless=unless, where=where, tz=tz, id=id, by=Actor(operator, "code")
             )
 
-    @abstractmethod
     def reached(self) -> AbstractAsyncContextManager[Working]:
         """The runtime of this app if it runs here, else its store alone, for as long as the block lasts."""
+        raise NotImplementedError
