@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from golden.serving import HEADERS
-from support.strict_schemas import closed
+from support.json_schemas import closed
 from support.tokens import TOKEN
 from wakeful import App
 from wakeful.api.openapi import document

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from support.strict_schemas import closed
+from support.json_schemas import closed
 from wakeful.api.openapi import document
 
 RECORDED = Path(__file__).parents[1] / "golden" / "recorded" / "http"
