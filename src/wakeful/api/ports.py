@@ -124,10 +124,6 @@ class Reader(
         """One effect by its id or the beginning of it, or None."""
         ...
 
-    async def states(self, agent: str | None = None, /) -> list[Shown]:
-        """What agents keep from run to run."""
-        ...
-
     async def expectations(self) -> list[Shown]:
         """What should happen by when, and how it stands."""
         ...

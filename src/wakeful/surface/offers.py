@@ -93,7 +93,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
             "verb",
             verb.summary,
             of_one=verb.of_one,
-            which=which if verb.of_one else (),
+            which=which if verb.of_one and not verb.by_key else (),
             takes=parameters_of(verb.run),
             choice=() if verb.bulk is None else parameters_of(verb.bulk.plan),
             verb=verb,

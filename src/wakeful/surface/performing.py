@@ -16,7 +16,7 @@ from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.opening import changing, chosen_store, reading, sending
 from wakeful.shell.person import Token
-from wakeful.shell.terminal import print_json, terminal
+from wakeful.shell.terminal import print_json, say, terminal
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
@@ -45,6 +45,7 @@ class Asked:
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
     token: Token | None = None  # that of a person, where the verb is guarded
+    app: Any = None  # whose code is only looked at
     keys: tuple[str, ...] = ()  # of a verb that takes several
 
     def of(self, parameters: Any) -> dict[str, Any]:
@@ -59,12 +60,13 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     """Read or do one thing, and print it."""
     which, given = asked.of(offer.which), asked.of(offer.takes)
     async with desk_for(offer.verb, asked) as desk:
+        desk.remark = say
         try:
             answer, show = await _answer(resource, offer, desk, asked, which, given)
         except Missing:
             raise NotFound(await missing_words(resource, desk, asked.key or "", which)) from None
         except Ambiguous as error:
-            flag = next((one.flag for one in offer.which if one.name == error.parameter), f"--{error.parameter}")
+            flag = next((one.flag for one in offer.all if one.name == error.parameter), f"--{error.parameter}")
             raise UsageError(f"{error}: say which with {flag} NAME") from None
         except Unfit as error:
             raise UsageError(error.typed) from None
@@ -208,7 +210,7 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     arguments = asked.arguments
     by = Actor(operator_of(arguments) if verb is not None else "", "cli")
     note = getattr(arguments, "note", None)
-    if verb is not None and (verb.needs_app == "yes" or asked.code is not None):
+    if verb is not None and asked.app is None and (verb.needs_app == "yes" or asked.code is not None):
         from wakeful.loading import load_app
         from wakeful.settings import default_app
 
@@ -220,13 +222,22 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         async with sending(app, arguments.store, sources=True) as runtime:
             yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime))
         return
-    url = chosen_store(arguments)
+    url, side = chosen_store(arguments, asked.app), looked_at(asked.app)
     if verb is None or asked.plan:
         async with reading(url) as reader:
-            yield Desk(Reads(reader), by, note=note)
+            yield Desk(Reads(reader), by, note=note, code=side)
         return
     async with changing(url) as store:
-        yield Desk(Reads(Reader(store.database)), by, store, note)
+        yield Desk(Reads(Reader(store.database)), by, store, note, side)
+
+
+def looked_at(app: Any) -> AppSide | None:
+    """What the code of an app says by itself, without being started."""
+    if app is None:
+        return None
+    from wakeful.operations.declared import Declared
+
+    return AppSide(Declared(app), None, None, None, None, lambda: None)
 
 
 def side_of(runtime: Any) -> AppSide:
