@@ -16,7 +16,7 @@ import wakeful.stores
 from support.stores import AGENT, APP, Member, Onlooker, OpenStore, a_step, accept, an_arrival, join, reader
 from wakeful.clock import SECOND
 from wakeful.intake.quarantine import keep
-from wakeful.model import Claim, Delivery, Effect, Outcome
+from wakeful.model import Claim, Delivery, Effect, Outcome, digest
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.grants import tables
@@ -172,7 +172,9 @@ async def redo_delivery(member: Member) -> ByPerson[Any]:
 
 async def settle_quarantine(member: Member) -> ByPerson[Any]:
     await member.store.do(EnterSources(APP, [("tape", "tape")]))
-    await member.store.do(TakeIn(APP, "tape", kept=[keep(APP, "/tape", b"?", "it is no JSON", kind="unreadable", headers={})]))
+    await member.store.do(
+        TakeIn(APP, "tape", kept=[keep(APP, "/tape", b"?", "it is no JSON", kind="unreadable", headers={})])
+    )
     (kept,) = (await reader(member.store).quarantine())["quarantine"]
     return SettleQuarantine(APP, kept["key"], accept=AcceptEvents(APP, [an_arrival("1")]), by=ADA, note=WHY)
 

@@ -34,14 +34,16 @@ from wakeful.model import (
 )
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
 from wakeful.policy.loops import Chain, ChainLimits
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.locks import HeldLock
+from wakeful.stores.verbs.sending import SendEvent, Sent
 
 LONGEST_TRACE = 64
 BUDGET_RULE = "budget of conditions"
 
 
-class AcceptingStore(Protocol):
+class AcceptingStore(Doer, Protocol):
     """Where events go."""
 
     async def accept(self, request: AcceptEvents) -> list[Receipt]: ...
@@ -114,6 +116,8 @@ class Door:
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
             receipts = await self._store.accept_within(within, request)
+        elif sent is not None:
+            receipts = (await self._store.do(SendEvent(request, sent.verb, sent.words, by=sent.by))).receipts
         else:
             receipts = await self._store.accept(request)
         for event, receipt in zip(events, receipts, strict=False):

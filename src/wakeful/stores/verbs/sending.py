@@ -6,11 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.request import Actor, Audit, ByPerson
 from wakeful.stores.timing import Fired
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.with_events import WithEvents
+
+Sending = Literal["emit", "run", "checkin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Who sends an event, by which verb, and what is sent, in words: what became of it is said behind them."""
+
+    by: Actor
+    verb: Sending
+    words: str
 
 
 @dataclass(slots=True)
@@ -18,8 +29,8 @@ class SendEvent(WithEvents[Fired], ByPerson[Fired]):
     """One event that a person sends: by `emit`, to one agent by `run`, or to say that something was done by `checkin`."""
 
     accept: AcceptEvents
-    verb: Literal["emit", "run", "checkin"]
-    words: str  # what was sent, before what became of it
+    verb: Sending
+    words: str
 
     def audit(self, result: Fired) -> Audit | None:
         receipt = result.receipts[0]
