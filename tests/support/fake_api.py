@@ -29,6 +29,7 @@ from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.quarantine import SettleQuarantine
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
+from wakeful.stores.verbs.sending import Sent
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.stores.verbs.sources import StoredSource
 from wakeful.stores.verbs.take_in import TakenIn
@@ -206,6 +207,7 @@ class FakeDoor:
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
+        sent: Sent | None = None,
     ) -> list[Receipt]:
         if self.error is not None:
             raise self.error
