@@ -15,7 +15,6 @@ from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_redo import redo_paths, redo_schemas
-from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
@@ -166,7 +165,6 @@ def _paths() -> Json:
         **app_paths(),
         **agent_paths(),
         **checkin_paths(),
-        **schedule_paths(),
         **quarantine_paths(),
         **redo_paths(),
         **stopping_paths(),
@@ -275,7 +273,6 @@ def _schemas() -> Json:
         **app_schemas(),
         **stopping_schemas(),
         **output_schemas(),
-        **schedule_schemas(),
         **quarantine_schemas(),
         **resource_schemas(all_resources()),
         "Run": whole_schema(Run),

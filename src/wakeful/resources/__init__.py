@@ -34,6 +34,7 @@ NOUNS: dict[str, str] = {
     "events": "events",
     "locks": "locks",
     "pauses": "pauses",
+    "schedules": "schedules",
     "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.

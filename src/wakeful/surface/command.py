@@ -213,6 +213,8 @@ def reader_of(one: Given) -> Callable[[str], Any]:
     def read(text: str) -> Any:
         if one.kind == "json":
             return read_data(text, what=one.flag)
+        if text == one.param.none:
+            return None
         try:
             return one.text(text)
         except ValueError as error:
