@@ -14,7 +14,8 @@ from wakeful.errors import NotFound, ReservedName
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES
-from wakeful.resources import desk, schedules
+from wakeful.resources import desk
+from wakeful.resources import schedule_reading as schedules
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.triggers.at import at

@@ -13,8 +13,10 @@ from surface.served import http_over
 from wakeful import App, Run
 from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime, running
+from wakeful.stores.guards import hashes_of
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.guards import GuardApp
 from wakeful.surface.performing import side_of
 from wakeful.triggers.cron import cron
 from wakeful.triggers.every import every
@@ -197,3 +199,20 @@ async def test_those_of_another_app_are_named(http: httpx2.AsyncClient, store: D
     assert refused.status_code == 409
     assert "only a process that has the app can fire it" in refused.json()["detail"]
     assert await authors(store_url) == [("ada", "http", "schedule pause", "desk", "morning", None)]
+
+
+async def test_those_of_an_app_with_another_token_are_not_changed(
+    http: httpx2.AsyncClient, store: DatabaseStore, store_url: str
+):
+    await Schedules("desk", store).add("morning", every("1h"), "digest", by=BOB)
+    await store.do(GuardApp("desk", hashes_of(["the token of another server"])))
+    asked = [
+        await http.post("/v1/schedules/morning/pause?app=desk", json={}),
+        await http.post("/v1/schedules/morning/resume?app=desk", json={}),
+        await http.patch("/v1/schedules/morning?app=desk", json={"every": "2h"}),
+        await delete(http, "/v1/schedules/morning?app=desk"),
+        await http.post("/v1/schedules", json={"name": "x", "agent": "digest", "every": "1h", "app": "desk"}),
+    ]
+    assert [(one.status_code, one.json()["type"].rpartition(":")[2]) for one in asked] == [(403, "other-token")] * 5
+    assert (await http.get("/v1/schedules/morning?app=desk")).json()["revision"] == 1
+    assert await authors(store_url) == []

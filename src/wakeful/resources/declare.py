@@ -345,6 +345,7 @@ class Verb:
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
     )
     person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
+    across: bool = False  # over HTTP it needs a token of the app that it is about, although a shell needs none
     apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: whose token, where it names no app
     asides: Callable[..., Awaitable[Iterable[str]]] | None = (
         None  # `asides(desk, result)`: what a shell adds on standard error

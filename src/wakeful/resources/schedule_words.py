@@ -9,6 +9,7 @@ from typing import Any
 from wakeful.clock import SECOND, readable
 from wakeful.resources.declare import Printed
 from wakeful.resources.schedule_views import (
+    FiredSchedule,
     Instant,
     Instants,
     LedgerRow,
@@ -18,7 +19,7 @@ from wakeful.resources.schedule_views import (
     ScheduleChange,
     ScheduleDetail,
 )
-from wakeful.resources.words import Line, Look, Span, Table, clock_time, in_json, line, moment, number, plain
+from wakeful.resources.words import Line, Look, Span, Table, ago, clock_time, in_json, line, moment, now, number, plain
 
 WIDE = 140
 NARROW = 90
@@ -218,3 +219,34 @@ def instants(found: Instants, look: Look) -> Printed:
         jittered = f"fires {readable(later)} later" if later else ""
         rows.append([wall(one), one["at"], look.ago(one["at"]), jittered])
     yield Table(["on the wall", "UTC", "", ""], rows, flexible="on the wall")
+
+
+# what was done
+
+
+def added(one: ScheduleDetail) -> list[str]:
+    woken = f"agent {plain(one['agent'])} of app {plain(one['app'])}"
+    return [f"schedule {plain(one['name'])}: {plain(one['rule'])} wakes {woken}", comes(one)]
+
+
+def changed(one: ScheduleDetail, before: ScheduleDetail) -> list[str]:
+    was = "" if before["rule"] == one["rule"] else f", was {plain(before['rule'])}"
+    return [f"schedule {plain(one['name'])} (revision {one['revision']}): {plain(one['rule'])}{was}", comes(one)]
+
+
+def paused(one: ScheduleDetail) -> str:
+    name = plain(one["name"])
+    return f"schedule {name} is paused: what would be due is skipped. `wakeful schedules resume {name}` ends that"
+
+
+def comes(one: ScheduleDetail) -> str:
+    """When it fires next, or why it does not."""
+    if one["next"] is None:
+        past = ": its time has passed" if one["state"] == "done" else ""
+        return f"it does not fire any more{past}"
+    return f"next: {wall(one['next'])}, {ago(one['next']['at'], now())}"
+
+
+def fired(one: FiredSchedule) -> str:
+    run = f"run {one['runs'][0]}" if one["runs"] else f"no run: `wakeful why {one['event']}` tells why"
+    return f"fired {plain(one['name'])} → {run}"

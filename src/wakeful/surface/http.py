@@ -106,7 +106,7 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         try:
             refuse_unallowed(desk, verb)
             subject = await subject_of(resource, verb, desk, key, which)
-            if (verb.guarded or verb.person) and not plan:
+            if (verb.guarded or verb.person or verb.across) and not plan:
                 apps = await apps_of(verb, desk, subject, given)
                 await refuse_other_apps(settings, apps, people=verb.person is not None)
             return JsonResponse(await carry_out(verb, desk, subject, given, plan=plan))

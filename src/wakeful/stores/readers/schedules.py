@@ -15,20 +15,23 @@ class ReadsSchedules(ReadsAlarms):
 
     async def schedules(self, **which: Any) -> dict[str, Any]:
         """As `GET /v1/schedules` lists them."""
-        from wakeful.resources import desk, schedules
+        from wakeful.resources import desk
+        from wakeful.resources import schedule_reading as schedules
 
         page = await schedules.schedules(desk.looking(self), **which)
         return {"schedules": page.items, "next": page.next}
 
     async def schedule(self, name: str, app: str | None = None) -> Any:
         """As `GET /v1/schedules/{name}` answers it, or None. NotFound if several apps have it, and none is named."""
-        from wakeful.resources import desk, schedules
+        from wakeful.resources import desk
+        from wakeful.resources import schedule_reading as schedules
 
         return await schedules.find(desk.looking(self), name, app=app)
 
     async def occurrence(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """What the ledger says of the occurrence that an event is; None for one that no schedule made."""
-        from wakeful.resources import desk, schedules
+        from wakeful.resources import desk
+        from wakeful.resources import schedule_reading as schedules
 
         envelope = event.get("envelope") or {"type": event["type"], "scheduledfor": event["id"]}
         return await schedules.occurrence(desk.looking(self), event["app"], event["source"], envelope)
