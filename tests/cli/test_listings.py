@@ -180,3 +180,25 @@ def test_on_postgresql(wakeful, tickets, postgres_dsn):
     assert wakeful("trace", run["id"][:8], "--json", *store).json["id"] == run["id"]
     assert "It is dead" in wakeful("why", "1", *store).out
     assert load_app("app.py").store is None
+
+
+def test_one_run_is_shown_with_what_can_be_done_about_it(wakeful, worked):
+    runs = {run["state"]: run["id"] for run in wakeful("runs", "--json").json["runs"]}
+    dead = wakeful("runs", "show", runs["dead"][:8]).out
+    assert f"run {runs['dead']}  dead" in dead
+    assert f"wakeful replay {runs['dead']} " in dead
+    done = wakeful("runs", "show", runs["done"]).out
+    assert f"`wakeful why {runs['done']}` tells its story" in done
+    assert "What can be done" not in done
+    assert "not over yet" in wakeful("runs", "show", runs["waiting"]).out
+    assert wakeful("runs", "show", runs["done"], "--json").json == wakeful("trace", runs["done"], "--json").json
+
+
+def test_verbs_of_runs_are_also_commands_of_their_own(wakeful, worked):
+    (waiting,) = wakeful("runs", "--state", "waiting", "--json").json["runs"]
+    (done, *_) = wakeful("runs", "--state", "done", "--json").json["runs"]
+    refused = wakeful("runs", "cancel", waiting["id"], done["id"], "--json", code=1)
+    assert [one["refused"] is None for one in refused.json["runs"]] == [True, False]
+    assert f"run {done['id']} is done" in refused.err
+    assert "cancel takes one RUN or more" in wakeful("runs", "cancel", code=2).err
+    assert "release takes one RUN" in wakeful("runs", "release", done["id"], waiting["id"], code=2).err

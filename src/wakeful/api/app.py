@@ -22,10 +22,8 @@ from wakeful.api.openapi import openapi_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Store, Webhooks
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.redo import redo_routes
-from wakeful.api.runs import run_routes
-from wakeful.api.states import state_routes
-from wakeful.api.stopping import stopping_routes
 from wakeful.api.webhooks import webhook_routes
+from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
 from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.resources import all_resources
@@ -65,12 +63,10 @@ def create_api(
     routes: list[BaseRoute] = [
         *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, settings.body_limit, results),
-        *run_routes(reader),
+        *why_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *state_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),
         *redo_routes(reader, store, agents, settings),
-        *stopping_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),

@@ -12,36 +12,18 @@ from starlette.routing import Route
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_redo import redo_paths, redo_schemas
-from wakeful.api.openapi_stopping import stopping_paths, stopping_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
 from wakeful.http.problem import MEDIA_TYPE
 from wakeful.http.reply import JsonResponse
-from wakeful.http.schema import (
-    Json,
-    after,
-    answer,
-    limit,
-    listing,
-    object_of,
-    one,
-    one_of,
-    page,
-    problems,
-    query,
-    reference,
-)
+from wakeful.http.schema import Json, answer, listing, object_of, one, one_of, problems, query, reference
 from wakeful.intake.cloudevents import BATCH, BATCH_LIMIT, EXTENSION_NAME_LIMIT, PLAIN, STRUCTURED, TEXT_LIMIT
-from wakeful.model import EVENT_STATES, RUN_STATES
+from wakeful.model import EVENT_STATES
 from wakeful.resources import all_resources
-from wakeful.resources.run_views import Run, RunDetail
-from wakeful.surface.openapi import resource_paths, resource_schemas, whole_schema
-
-A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
+from wakeful.surface.openapi import resource_paths, resource_schemas
 
 
 def openapi_routes(webhooks: Webhooks | None = None) -> list[Route]:
@@ -110,35 +92,6 @@ def _paths() -> Json:
                 },
             }
         },
-        "/v1/runs": {
-            "get": {
-                "operationId": "list_runs",
-                "summary": "List runs, newest first",
-                "parameters": [
-                    query("agent", {"type": "string"}, "Only runs of this agent"),
-                    query("state", one_of(RUN_STATES), "Only runs in this state"),
-                    query("event", {"type": "string"}, "Only runs of this event, by its key or its CloudEvents id"),
-                    query("subject", {"type": "string"}, "Only runs of events with this subject"),
-                    query("action", {"type": "string"}, "Only runs with an effect of this action"),
-                    query(
-                        "trace",
-                        {"type": "string"},
-                        "Only runs of this trace: its id, the beginning of it, or a traceparent",
-                    ),
-                    query("since", {"type": "string"}, f"Only runs that were made since then: {A_TIME}"),
-                    query("until", {"type": "string"}, f"Only runs that were made before then: {A_TIME}"),
-                    limit(),
-                    after(),
-                ],
-                "responses": {
-                    "200": answer("A page of runs", page("runs", "Run")),
-                    **problems("400", "401", "421", "503"),
-                },
-            }
-        },
-        "/v1/runs/{id}": one(
-            "get_run", "One run, with its steps, effects, decisions, deliveries and outcome", "id", "RunDetail"
-        ),
         "/v1/why": {
             "get": {
                 "operationId": "why_by_query",
@@ -161,13 +114,11 @@ def _paths() -> Json:
             "identifier",
             "Story",
         ),
-        **state_paths(),
         **app_paths(),
         **agent_paths(),
         **checkin_paths(),
         **quarantine_paths(),
         **redo_paths(),
-        **stopping_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -271,12 +222,8 @@ def _schemas() -> Json:
         **waiting_schemas(receipt),
         **redo_schemas(),
         **app_schemas(),
-        **stopping_schemas(),
-        **output_schemas(),
         **quarantine_schemas(),
         **resource_schemas(all_resources()),
-        "Run": whole_schema(Run),
-        "RunDetail": whole_schema(RunDetail),
         "Story": {"type": "object"},
         "Health": object_of(
             {

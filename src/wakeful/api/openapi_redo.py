@@ -68,15 +68,6 @@ def redo_paths() -> Json:
         "/v1/runs/{id}/discard": change(
             "discard_run", "Give up on a dead letter for good", note, "RedoneRun", "404", "409", parameter="id"
         ),
-        "/v1/runs/{id}/release": change(
-            "release_run",
-            "Let a held output out, although it did not pass its checks",
-            note,
-            "Released",
-            "404",
-            "409",
-            parameter="id",
-        ),
         "/v1/replay": change(
             "replay",
             f"Replay many dead letters, or hand stored events to an agent: up to {SLICE:,} in one request",
@@ -98,13 +89,23 @@ def redo_paths() -> Json:
 
 def redo_schemas() -> Json:
     text, count, nullable = {"type": "string"}, {"type": "integer", "minimum": 0}, {"type": ["string", "null"]}
-    group: Json = {"kind": one_of(("run", "delivery")), "error": text, "count": count, "last_at": nullable}
+    group: Json = {
+        "kind": one_of(("run", "delivery", "input")),
+        "newest_error": text,
+        "count": count,
+        "last_at": nullable,
+    }
     of_a_kind: Json = {
         "agent": {**text, "description": "Of runs"},
         "confirmed_effects": {**count, "description": "Of runs: what a replay would not repeat"},
         "runs": {"type": "array", "items": text},
         "channel": {**text, "description": "Of deliveries"},
         "deliveries": {"type": "array", "items": text},
+        "error": {**text, "description": "Of runs and deliveries: what their errors have in common"},
+        "app": {**text, "description": "Of inputs"},
+        "source": {**text, "description": "Of inputs"},
+        "quarantined": {**text, "description": "Of inputs: what kind of input"},
+        "newest": {**text, "description": "Of inputs: the newest"},
     }
     plan: Json = {
         "count": {**count, "description": "plan of a filter: how many dead letters"},
@@ -126,6 +127,5 @@ def redo_schemas() -> Json:
     return {
         "DeadGroup": object_of(group | of_a_kind, *group),
         "RedoneRun": object_of({"run": text, "was": text, "confirmed_effects": count}, "run", "was"),
-        "Released": object_of({"run": text, "was": text, "deliveries": count, "effects": count}, "run", "was"),
         "Redone": object_of(plan | done),
     }

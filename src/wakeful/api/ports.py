@@ -16,6 +16,7 @@ from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring
 from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Request
+from wakeful.stores.verbs.sending import Sent
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
 
@@ -33,6 +34,7 @@ class Door(Protocol):
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
+        sent: Sent | None = None,
     ) -> list[Receipt]:
         """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
         is not for those `by` whom it comes.
@@ -119,10 +121,6 @@ class Reader(
 
     async def effect(self, identifier: str, /) -> Shown | None:
         """One effect by its id or the beginning of it, or None."""
-        ...
-
-    async def states(self, agent: str | None = None, /) -> list[Shown]:
-        """What agents keep from run to run."""
         ...
 
     async def expectations(self) -> list[Shown]:

@@ -26,8 +26,7 @@ from wakeful.operations.feeding import Feeding, feed_events, plan_feed, read_win
 from wakeful.operations.pace import Pace, read_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery, redo_deliveries
-from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters, what_leaves
-from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.triggers.past import read_past
 from wakeful.values import to_text
@@ -72,21 +71,6 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         confirmed = sum(one["state"] == "confirmed" and not one.get("undoes") for one in run["effects"])
         return JsonResponse({"run": redone.run, "was": redone.was, "confirmed_effects": confirmed})
 
-    async def release(request: Request) -> Response:
-        change = await read_change(request, settings, ("note",))
-        identifier = request.path_params["id"]
-        run = await reader.run(identifier) if is_plain(identifier) else None
-        if run is not None:
-            await refuse_other_apps(settings, [run["app"]])
-        asked = None if run is None else ReleaseRun(run["id"], by=change.by, note=change.fields.text("note"))
-        released = None if asked is None else await store.do(asked)
-        if run is None or released is None:
-            return found(None, "run")
-        if released.refused is not None:
-            title = "This run cannot be released"
-            raise Problem(409, f"run {run['id']} {released.refused}", kind="not-held", title=title)
-        return JsonResponse({"run": run["id"], "was": released.was, **what_leaves(run)})
-
     async def replay(request: Request) -> Response:
         change = await read_change(request, settings, KNOWN)
         which, chosen = chosen_of(change, tuple(NAMES))
@@ -104,7 +88,6 @@ def redo_routes(reader: Reader, store: Store, agents: Agents, settings: ApiSetti
         Route("/v1/dead", dead, name="dead"),
         Route("/v1/runs/{id}/replay", replay_one, methods=["POST"], name="replay_run"),
         Route("/v1/runs/{id}/discard", discard_one, methods=["POST"], name="discard_run"),
-        Route("/v1/runs/{id}/release", release, methods=["POST"], name="release_run"),
         Route("/v1/replay", replay, methods=["POST"], name="replay"),
         Route("/v1/discard", discard, methods=["POST"], name="discard"),
     ]

@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sources": (TABLE, "list what brings events in, and how it is; forget one"),
     "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
-    "runs": ("listings", "list runs, the newest first"),
+    "runs": (TABLE, "list runs, the newest first"),
     "events": (TABLE, "list events, the newest first"),
     "alarms": (TABLE, "list alarms, the latest first; acknowledge, mute or resolve one"),
     "watch": ("watch", "look whether what is expected happened, and say where it did not"),
@@ -40,14 +40,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "locks": (TABLE, "list the locks that runs have now"),
     "approvals": (TABLE, "list what runs ask people, and answer"),
     "effects": (TABLE, "list what runs did outside; settle what is held for a person"),
-    "release": ("release", "let a held output out, although it did not pass its checks"),
+    "release": (TABLE, "let a held output out, although it did not pass its checks"),
     "deliveries": (TABLE, "list messages on their way to channels; replay or discard them"),
-    "state": ("state", "show, set or clear what an agent keeps from run to run"),
+    "state": (TABLE, "show, set or clear what an agent keeps from run to run"),
     "quarantine": ("quarantine", "list inputs that could not be read; show, release or discard them"),
     "dead": ("redo", "list dead letters by error; show, replay or discard them"),
     "replay": ("redo", "do again what failed, or with --again what went well"),
-    "fork": ("fork", "do a run again from a step on, with what was finished before it"),
-    "cancel": ("cancel", "stop runs at their next step, and undo what they did"),
+    "fork": (TABLE, "do a run again from a step on, with what was finished before it"),
+    "cancel": (TABLE, "stop runs at their next step, and undo what they did"),
     "pauses": (TABLE, "list what is paused; pause or resume an agent"),
     "pause": (TABLE, "claim nothing more of an agent, or of all; list what is paused"),
     "resume": (TABLE, "let what was paused go on, at a rate if need be"),
@@ -110,7 +110,7 @@ def dispatch(words: list[str]) -> int:
         print(overview())
         return 0
     if words[0] in {"-V", "--version"}:
-        from wakeful import __version__
+        from wakeful.version import __version__
 
         print(f"wakeful {__version__}")
         return 0

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 
 def feed(arguments: argparse.Namespace, token: Token | None) -> int:
     """Hand stored events to an agent. Without an app the agent's runs are of the apps that have the events: any of the store's."""
     refuse_other_choices(arguments)
-    app: App | None = arguments.app
+    app: Declarations | None = arguments.app
     if token is not None and app is not None:
         token.opens([app.name])
     elif token is not None:
@@ -96,7 +96,9 @@ async def _keyed(arguments: argparse.Namespace) -> list[str]:
         return await reader.keyed_agents()
 
 
-def _feed(arguments: argparse.Namespace, app: App | None, feeding: Feeding, plan: FeedPlan) -> tuple[int, bool]:
+def _feed(
+    arguments: argparse.Namespace, app: Declarations | None, feeding: Feeding, plan: FeedPlan
+) -> tuple[int, bool]:
     judge = None if app is None else Declared(app).judge(feeding.agent, now=now())
     flow = None if app is None else Declared(app).flow(feeding.agent)
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from rich.text import Text
 
-from wakeful.cli.dead_views import show_dead_delivery, show_dead_run
-from wakeful.cli.trace import no_run
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
@@ -23,6 +21,8 @@ from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
 from wakeful.resources import deliveries
 from wakeful.resources.desk import looking
+from wakeful.resources.run_words import show_delivery, show_letter
+from wakeful.resources.runs import no_run
 from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store, read_data
 from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.shell.opening import changing, chosen_store, read
@@ -32,6 +32,7 @@ from wakeful.stores.reading import Reader
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, perform
+from wakeful.surface.table import look_of, print_all
 from wakeful.values import to_text
 
 DEAD_WORDS = ("list", "show", "replay", "discard")
@@ -166,12 +167,13 @@ async def delivery_of(reader: Reader, identifier: str) -> deliveries.Delivery:
 
 
 def show_dead(arguments: argparse.Namespace, identifier: str) -> int:
+    out = terminal()
     if DASH in identifier:
         delivery = read(arguments.url, lambda reader: delivery_of(reader, identifier))
-        print_json(delivery) if arguments.json else show_dead_delivery({**delivery})
+        print_json(delivery) if arguments.json else print_all(out, show_delivery(delivery, look_of(out)))
         return 0
     found = find(arguments, identifier)
-    print_json(found) if arguments.json else show_dead_run(found)
+    print_json(found) if arguments.json else print_all(out, show_letter(found, look_of(out)))
     return 0
 
 

@@ -14,6 +14,7 @@ from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
 from wakeful.model import ON_FAILURE
 from wakeful.resources.failures import failure_line, failure_lines
+from wakeful.resources.runs import no_run
 from wakeful.shell.arguments import Command, Parser, add_json, add_store
 from wakeful.shell.opening import chosen_store, read
 from wakeful.shell.terminal import (
@@ -32,7 +33,6 @@ from wakeful.shell.terminal import (
     took,
     value,
 )
-from wakeful.stores.reading import SHORTEST_PREFIX
 from wakeful.values import arguments_of
 from wakeful.why.words import under
 
@@ -75,12 +75,6 @@ def execute(arguments: argparse.Namespace) -> int:
     for run in runs:
         out.print(Drawing(out, full=arguments.full).tree(run), soft_wrap=is_piped(out))
     return 0
-
-
-def no_run(identifier: str) -> str:
-    """What to say when there is no such run."""
-    more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(identifier) < SHORTEST_PREFIX else ""
-    return f'there is no run "{plain(identifier)}": see `wakeful runs`{more}'
 
 
 def none_of_it(identifier: str) -> str:

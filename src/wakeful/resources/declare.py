@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 from wakeful.errors import WakefulError
-from wakeful.resources.words import Line, Look, Table
+from wakeful.resources.words import Aside, Line, Look, Table
 
 V = TypeVar("V")
 Json = dict[str, Any]
 Scope = Literal["read", "operate", "answer"]
 Danger = Literal["none", "some", "much"]
-Printed = Iterable[str | Line | Table]
+Printed = Iterable[str | Line | Table | Aside]
 
 # what functions of a noun raise
 
@@ -25,6 +25,7 @@ Printed = Iterable[str | Line | Table]
 class Refused(WakefulError):
     """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
     which a shell counts as a wrong call, unless `wrong_call` is False. `said` are lines that a shell prints before the reason.
+    `answer` is what is answered about it, where it is one of several.
     """
 
     def __init__(
@@ -37,8 +38,10 @@ class Refused(WakefulError):
         field: str | None = None,
         said: Sequence[str] = (),
         wrong_call: bool = True,
+        answer: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
+        self.answer = answer
         self.wrong_call = wrong_call
         self.said = said
         self.kind = kind
@@ -160,6 +163,13 @@ class Typed(str):
     __slots__ = ()
 
 
+class FromFile(NamedTuple):
+    """JSON that a shell read from a file, and the name of that."""
+
+    value: Any
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     """What a keyword-only parameter of a noun's function is called outside, and how its text is read.
@@ -179,6 +189,12 @@ class Param:
     most: int | None = None
     in_shell: Any = UNSET  # the default in a shell, where it is another one; NEEDED: a shell must be given it
     positional: bool = False  # in a shell: a word after the key, without a flag
+    understood: bool = (
+        False  # of JSON without a flag: a word is handed on as `Typed`, and the noun's function says what it means
+    )
+    said: str | None = (
+        None  # of JSON without a flag: what a shell calls it where it cannot be read, if not by its metavar
+    )
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
     elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
@@ -187,6 +203,11 @@ class Param:
     none: str | None = None  # in a shell: the word that takes it away, as null does over HTTP
     what: str | None = None  # what a choice is called where there is no such one
     wrong: str | None = None  # what HTTP says of a number in a query that does not fit
+    shell_only: bool = False  # HTTP has another way
+    file: bool = (
+        False  # in a shell: the name of a file with JSON, or - for standard input; it is handed on as `FromFile`
+    )
+    shape: str | None = None  # of JSON, in the OpenAPI document: "object"
 
 
 LONGEST_PAGE = 500
@@ -240,7 +261,13 @@ class Listing:
     lines: Callable[[Any, Look], Printed] | None = None  # instead of columns: what is printed for each item
     less: tuple[str, ...] = ()  # columns that a narrow terminal leaves out, the first one first
     below: str | None = None  # the column that stands below its row where the terminal is narrow
+    beside: Callable[[Sequence[Any]], int] | None = (
+        None  # how wide a terminal must be for that column to stand in its row
+    )
     after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = None  # printed below: items, filters
+    told: Callable[..., Awaitable[Printed]] | None = (
+        None  # `told(desk, items, filters, look)`: printed below, where more is read for it
+    )
     more: type | None = None  # a view of the further members of the answer
     called: str | None = None  # what the items are called where there are more of them, if that is not the plural
     forms: tuple[tuple[str, Listing], ...] = ()  # where this filter is given, it is printed as that listing is
@@ -256,6 +283,7 @@ class Show:
     told: Callable[..., Awaitable[Printed]] | None = (
         None  # `told(desk, one)`: instead of lines, where more is read for them
     )
+    bare: bool = False  # in a shell: without a key everything is listed
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -321,7 +349,7 @@ class Verb:
     """What can be done: `run(desk, one, *, …)` to one thing, or `run(desk, *, …)` on the collection.
 
     It returns a view, or None where the thing is not there any more. `plan` takes the same and changes nothing. On the collection
-    `apps` is handed what was given: `apps(desk, *, …)`.
+    `apps` is handed what was given: `apps(desk, *, …)`, or `apps(desk, key, *, …)`.
     """
 
     name: str
@@ -332,10 +360,14 @@ class Verb:
     ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
+    by_key: bool = False  # of one thing that need not be there: it is handed the key
+    several: bool = False  # a shell takes several keys: all are found first, then each is done or refused by itself
     scope: Scope = "operate"
     danger: Danger = "none"
     plan: Callable[..., Awaitable[Any]] | None = None
     plans: Callable[[Any], str | Printed] | None = None  # the plan in a shell
+    plan_flag: str | None = None  # in a shell, beside --plan
+    plan_help: str = "only say what would be done"
     bulk: Bulk | None = None
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
@@ -368,8 +400,10 @@ class Resource:
     view: type
     example: str
     key: str = "id"  # the field that names one thing, and the name of the path's parameter
+    metavar: str | None = None  # what a shell calls the key, where that is not its name
     deep: bool = False  # a key may have slashes in it
     called: str | None = None  # what people call it, where that is not the noun: "question"
+    called_many: str | None = None  # what people call several, where that is not `called` with an s
     state: str | None = "state"
     listing: Listing | None = None
     show: Show | None = None
@@ -384,7 +418,9 @@ class Resource:
     guesses: bool = False  # over HTTP, too, a verb about a thing that is not there says what may be meant
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
-    commands: tuple[str, ...] = ()
+    command: str | None = None  # in a shell, where that is not the plural
+    code: str | None = None  # what a shell uses the code of an app for, where every word takes --app
+    in_place: bool = False  # parts of its views have no names of their own in the OpenAPI document
 
     def takes_for(self, word: str) -> str | None:
         """What is said to a wrong number of words after this one."""
@@ -396,7 +432,17 @@ class Resource:
 
     @property
     def names(self) -> str:
-        return self.plural if self.called is None else f"{self.called}s"
+        return self.called_many or (self.plural if self.called is None else f"{self.called}s")
+
+    @property
+    def spoken(self) -> str:
+        """Its command in a shell."""
+        return self.command or self.plural
+
+    @property
+    def typed(self) -> str:
+        """What a shell calls the key."""
+        return self.metavar or self.key.upper()
 
     @property
     def root(self) -> str:

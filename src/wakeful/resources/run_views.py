@@ -271,3 +271,46 @@ class RunDetail(Run):
         bool, About("A held output that cannot be released: it would save a state that was changed since")
     ]
     outcome: Annotated[OutcomeOfRun | None, About("How it ended")]
+
+
+# what verbs answer
+
+
+class RedoneRun(TypedDict):
+    """A run that goes on, or was given up."""
+
+    run: Annotated[str, About("Another one than was named, where it is done again")]
+    was: str
+    confirmed_effects: Annotated[Count, About("How many are found, and not repeated")]
+
+
+class Released(TypedDict):
+    """What a release let out."""
+
+    run: str
+    was: str
+    deliveries: Count
+    effects: Count
+
+
+class CancelledRun(TypedDict):
+    """What a run was, and what it is now that a person wants it to stop."""
+
+    run: str
+    was: str
+    state: str
+
+
+class ForkedRun(TypedDict):
+    """A run that begins in the middle of another."""
+
+    run: str
+    was: str
+    kept: Annotated[list[str], About("Steps whose results it has")]
+
+
+class ForkPlan(TypedDict):
+    """What a fork would keep, ready to be edited."""
+
+    data: Any
+    steps: Annotated[dict[str, Any], About("Results by the names of steps")]

@@ -43,6 +43,13 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Aside:
+    """A line for the person at the terminal, apart from the output of the command."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """Where it is printed, and when."""
 
@@ -86,6 +93,17 @@ def number(count: int, noun: str) -> str:
 def in_json(thing: Any) -> str:
     """A stored value as JSON on one line."""
     return plain(to_json(thing, inf_nan_mode="strings").decode())
+
+
+def indented_json(thing: Any) -> str:
+    """A stored value as JSON on several lines."""
+    return to_json(thing, indent=2, inf_nan_mode="strings").decode()
+
+
+def cut(text: str, room: int) -> str:
+    """A text of at most so many characters; one that is longer ends with …"""
+    room = max(room, 10)
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def whole_json(thing: Any) -> str:

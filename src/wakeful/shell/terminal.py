@@ -17,6 +17,7 @@ from wakeful.resources.words import (
     SHOWN_OF_AN_ID,
     ago,
     clock_time,
+    cut,
     in_json,
     moment,
     now,
@@ -29,7 +30,7 @@ from wakeful.resources.words import (
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
 # Commands that are not made from the table take these from here.
-__all__ = ["SHOWN_OF_AN_ID", "ago", "clock_time", "moment", "now", "plain", "plain_lines", "roughly", "took"]
+__all__ = ["SHOWN_OF_AN_ID", "ago", "clock_time", "cut", "moment", "now", "plain", "plain_lines", "roughly", "took"]
 
 UNLIMITED = 10_000
 CUT_WHEN_PIPED = 2_000
@@ -190,11 +191,6 @@ def value(thing: Any, room: int | None = None) -> str:
     """A stored value as JSON on one line, cut to what there is room for."""
     text = in_json(thing)
     return text if room is None else cut(text, room)
-
-
-def cut(text: str, room: int) -> str:
-    room = max(room, 10)
-    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def short(identifier: str, out: Console) -> str:

@@ -15,15 +15,15 @@ from wakeful.errors import did_you_mean
 from wakeful.operations.pace import read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources import alias_of, resource_of
-from wakeful.resources.declare import UNSET, Refused, Resource, Typed, Verb
+from wakeful.resources.declare import UNSET, FromFile, Refused, Resource, Typed, Verb
 from wakeful.resources.given import Given
 from wakeful.resources.words import plain
-from wakeful.shell.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
+from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_store, read_data
 from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import say
 from wakeful.surface.carrying import carry_out
 from wakeful.surface.offers import Offer, offers_of
-from wakeful.surface.performing import Asked, perform
+from wakeful.surface.performing import Asked, perform, perform_several
 
 HELP = ("-h", "--help")
 UNFIT = 422  # what was given does not fit: the command was called the wrong way
@@ -76,6 +76,9 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
     else:
         raise UsageError(unknown_word(resource, words[place], offers))
     parser = parser_of(resource, offer)
+    if offer.kind == "show" and resource.show is not None and resource.show.bare and not key_is_there(parser, words):
+        offer = offers["list"]
+        parser = parser_of(resource, offer)
     refuse_foreign(resource, offer, parser, words)
     return execute(resource, offer, parser.read(words))
 
@@ -84,8 +87,8 @@ def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
     """Of a noun that can only be looked at, a word that is like none of its own is taken for a slip of a filter."""
     hint = did_you_mean(word, offers)
     if resource.verbs or "Did" in hint:
-        return f'there is no "{resource.plural} {plain(word)}".{hint}'
-    return f'{resource.plural}: "{plain(word)}" is one argument too many; see wakeful {resource.plural} --help'
+        return f'there is no "{resource.spoken} {plain(word)}".{hint}'
+    return f'{resource.spoken}: "{plain(word)}" is one argument too many; see wakeful {resource.spoken} --help'
 
 
 # which word
@@ -142,7 +145,7 @@ def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequ
             message = message.format(word=offer.word)
             raise UsageError(message)
         hint = did_you_mean(flag, set().union(*flags.values()))
-        raise UsageError(f'{resource.plural}: there is no option "{word}".{hint}')
+        raise UsageError(f'{resource.spoken}: there is no option "{word}".{hint}')
 
 
 # what a word takes
@@ -153,11 +156,11 @@ def parser_of(
 ) -> Parser:
     """The parser of one word; of an alias, `command` and its summary. `bare`: without a key it is another word."""
     short = len(offers_of(resource)) == 1
-    name = command or (resource.plural if short else f"{resource.plural} {offer.word}")
+    name = command or (resource.spoken if short else f"{resource.spoken} {offer.word}")
     told = summary or offer.summary
     listed = [f"[{one}]" if bare else one for one in positionals_of(resource, offer)]
     parser = Parser(
-        prog=f"wakeful {command or resource.plural}",
+        prog=f"wakeful {command or resource.spoken}",
         usage=" ".join([f"wakeful {name}", *listed, "[options]"]).replace("%", "%%"),
         description=f"{told[:1].upper()}{told[1:]}.",
         epilog=(offer.verb.more if offer.verb is not None else "") or resource.more or None,
@@ -170,13 +173,15 @@ def parser_of(
     for one in offer.options:
         add_option(parser, one)
     add_common(parser, offer)
+    if resource.code is not None:
+        parser.add_argument("--app", dest="code", metavar="APP", help=f"{resource.code}: {APP_HELP}")
     add_json(parser)
     add_store(parser)
     return parser
 
 
 def positionals_of(resource: Resource, offer: Offer) -> list[str]:
-    names = [resource.key.upper()] if offer.of_one else []
+    names = [f"{resource.typed}{'…' if offer.several else ''}"] if offer.of_one else []
     named = [f"[{one}]" if offer.bulk is not None else one for one in names]
     named += [one.metavar if one.needed else f"[{one.metavar}]" for one in offer.positionals]
     return [*named, "[APP]"] if offer.verb is not None and offer.verb.needs_app == "yes" else named
@@ -211,6 +216,8 @@ def add_option(parser: Parser, one: Given) -> None:
 
 def reader_of(one: Given) -> Callable[[str], Any]:
     def read(text: str) -> Any:
+        if one.param.file:
+            return FromFile(read_data("-" if text == "-" else f"@{text}", what=one.flag, shown=text), text)
         if one.kind == "json":
             return read_data(text, what=one.flag)
         if text == one.param.none:
@@ -238,7 +245,8 @@ def add_common(parser: Parser, offer: Offer) -> None:
             help="so many a second, or max" + ("" if verb.bulk.rate is None else f" (default {verb.bulk.rate:g}/s)"),
         )
     if verb.bulk is not None or verb.plan is not None:
-        parser.add_argument("--plan", action="store_true", help="only say what would be done")
+        flags = ["--plan"] if verb.plan_flag is None else ["--plan", verb.plan_flag]
+        parser.add_argument(*flags, action="store_true", help=verb.plan_help)
     if verb.needs_app == "if named":
         parser.add_argument(
             "--app",
@@ -268,9 +276,9 @@ def help_of(resource: Resource, summary: str) -> Parser:
     heads = [" ".join([one.word, *positionals_of(resource, one)]) for one in offers]
     wide = max(map(len, heads))
     lines = [f"  {head:<{wide}}  {one.summary}" for head, one in zip(heads, offers, strict=True)]
-    usage = f"wakeful {resource.plural} [WORD] [options]"
+    usage = f"wakeful {resource.spoken} [WORD] [options]"
     parser.usage = usage
-    told = f"wakeful {resource.plural} WORD --help shows what a word takes. Below: what list takes, the default."
+    told = f"wakeful {resource.spoken} WORD --help shows what a word takes. Below: what list takes, the default."
     parser.description = "\n".join([f"{summary[:1].upper()}{summary[1:]}.", "", *lines, "", told])
     return parser
 
@@ -280,11 +288,17 @@ def help_of(resource: Resource, summary: str) -> Parser:
 
 def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> int:
     asked = asked_of(resource, offer, arguments)
+    if resource.code is not None and asked.code is not None:
+        from wakeful.loading import load_app
+
+        asked.app = load_app(asked.code)
     if offer.verb is not None:
         refuse_strangers(offer.verb, asked)
     try:
         if offer.bulk is not None and asked.key is None:
             return carry_out(resource, offer, asked)
+        if offer.several:
+            return asyncio.run(perform_several(resource, offer, asked))
         return asyncio.run(perform(resource, offer, asked))
     except Refused as error:
         for one in error.said:
@@ -301,9 +315,9 @@ def refuse_strangers(verb: Verb, asked: Asked) -> None:
     if asked.plan:
         return
     if verb.person is not None:
-        asked.token = people_only(verb.person, chosen_store(asked.arguments))
+        asked.token = people_only(verb.person, chosen_store(asked.arguments, asked.app))
     elif verb.guarded is not None:
-        asked.token = needs_token(verb.guarded, chosen_store(asked.arguments))
+        asked.token = needs_token(verb.guarded, chosen_store(asked.arguments, asked.app))
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:
@@ -315,6 +329,8 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
     words = list(getattr(arguments, "words", ()))
     verb = offer.verb
     code = getattr(arguments, "code", None)
+    keys = tuple(words) if offer.several else ()
+    words = words[:1] if offer.several else words
     least = offer.of_one + sum(one.needed for one in offer.positionals)
     most = offer.of_one + len(offer.positionals)
     if verb is not None and verb.needs_app == "yes" and len(words) == most + 1:
@@ -327,7 +343,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
         try:
             given[one.name] = spoken(one, word)
         except ValueError as error:
-            raise UsageError(f"{resource.plural}: {one.metavar}: {error}") from None
+            raise UsageError(f"{resource.spoken}: {one.metavar}: {error}") from None
     if offer.bulk is not None and key is not None:
         refuse_choice(resource, offer, given, arguments)
     for one in offer.which if many else (*offer.which, *offer.takes):
@@ -335,14 +351,16 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
             like = "" if one.param.example is None else f", like: {one.flag} {one.param.example}"
             message = f"{offer.word} takes {one.flag} and {one.param.help}{like}"
             raise UsageError(message)
-    return Asked(arguments, key, given, code)
+    return Asked(arguments, key, given, code, keys=keys)
 
 
 def spoken(one: Given, word: str) -> Any:
-    """A word without a flag. JSON is read from a file or standard input; a text may mean it: the noun's function knows."""
+    """A word without a flag. JSON may be read from a file or standard input."""
     if one.kind != "json":
         return one.text(word)
-    return read_data(word, what=one.metavar) if word == "-" or word.startswith("@") else Typed(word)
+    if one.param.understood and word != "-" and not word.startswith("@"):
+        return Typed(word)
+    return read_data(word, what=one.param.said or one.metavar)
 
 
 def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -350,7 +368,7 @@ def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], argum
     many = [one.flag for one in offer.choice if one.name in given and one.name not in own]
     if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
         flags = [one.flag for one in offer.choice if one.name not in own]
-        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.key.upper()}, or them"
+        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.typed}, or them"
         raise UsageError(message)
 
 
@@ -358,11 +376,11 @@ def takes(resource: Resource) -> str:
     """What is said to a wrong number of words."""
     offers = offers_of(resource)
     bare = [one.word for one in offers if not positionals_of(resource, one)]
-    plain_key = [one for one in offers if positionals_of(resource, one) == [resource.key.upper()]]
+    plain_key = [one for one in offers if positionals_of(resource, one) == [resource.typed]]
     rest = [one for one in offers if one.word not in bare and one not in plain_key]
     parts = [", ".join(bare)] if bare else []
     if plain_key:
-        parts.append(f"{either([one.word for one in plain_key], 'or')} and a {resource.key.upper()}")
+        parts.append(f"{either([one.word for one in plain_key], 'or')} and a {resource.typed}")
     parts += [" ".join([one.word, *positionals_of(resource, one)]) for one in rest]
     verbs = [one for one in plain_key if one.kind == "verb"] or plain_key
     like = f", like: wakeful {resource.plural} {verbs[0].word} {resource.example}" if verbs else ""

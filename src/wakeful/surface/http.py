@@ -97,9 +97,9 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
     async def change(request: Request) -> Response:
         verb = required(offer)
         which = query_of(request, offer.which)
-        known = fields_of(verb, offer.takes)
+        known = fields_of(verb, offer.fields)
         asked = await read_change(request, settings, known)
-        given = body_of(asked.fields, offer.takes)
+        given = body_of(asked.fields, offer.fields)
         plan = verb.plan is not None and asked.fields.flag("plan")
         desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
         key = key_of(resource, request) if offer.of_one else None

@@ -36,6 +36,10 @@ class Offer:
         return None if self.verb is None else self.verb.bulk
 
     @property
+    def several(self) -> bool:
+        return self.verb is not None and self.verb.several
+
+    @property
     def all(self) -> tuple[Given, ...]:
         """All parameters, each once."""
         found: dict[str, Given] = {}
@@ -46,6 +50,11 @@ class Offer:
     @property
     def positionals(self) -> tuple[Given, ...]:
         return tuple(one for one in self.all if one.param.positional)
+
+    @property
+    def fields(self) -> tuple[Given, ...]:
+        """Its own parameters, as HTTP takes them."""
+        return tuple(one for one in self.takes if not one.param.shell_only)
 
     @property
     def options(self) -> tuple[Given, ...]:
@@ -84,7 +93,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
             "verb",
             verb.summary,
             of_one=verb.of_one,
-            which=which if verb.of_one else (),
+            which=which if verb.of_one and not verb.by_key else (),
             takes=parameters_of(verb.run),
             choice=() if verb.bulk is None else parameters_of(verb.bulk.plan),
             verb=verb,

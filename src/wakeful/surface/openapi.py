@@ -44,13 +44,17 @@ def resource_paths(resources: Iterable[Resource]) -> Json:
 def resource_schemas(resources: Iterable[Resource]) -> Json:
     """A schema for each view, by the name of its class."""
     views: dict[str, Any] = {}
+    whole: Json = {}
     for resource in resources:
         for view in views_of(resource):
-            views[getattr(view, "__name__", str(view))] = view
+            if resource.in_place:
+                whole[view.__name__] = whole_schema(view)
+            else:
+                views[getattr(view, "__name__", str(view))] = view
     serialization: Literal["serialization"] = "serialization"
     asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
     _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
-    return {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()}
+    return {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()} | whole
 
 
 def views_of(resource: Resource) -> list[Any]:
@@ -120,12 +124,12 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
 
 
 def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
-    fields = {one.http: field_schema(one) for one in offer.takes}
+    fields = {one.http: field_schema(one) for one in offer.fields}
     if verb.plan is not None:
         fields["plan"] = PLAN
     if verb.note:
         fields["note"] = NOTE
-    needed = [one.http for one in offer.takes if one.required]
+    needed = [one.http for one in offer.fields if one.required]
     views = [returned_by(verb.run), *([returned_by(verb.plan)] if verb.plan is not None else [])]
     schemas = [answered(one) for one in views]
     done = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
@@ -211,7 +215,7 @@ def field_schema(one: Given) -> Json:
             kind = "string" if one.required else ["string", "null"]
             schema |= {"type": kind, "minLength": 1, "maxLength": one.param.most or NOTE_LIMIT}
         case "json":
-            pass
+            schema |= {} if one.param.shape is None else {"type": one.param.shape}
     if one.param.nullable and isinstance(schema.get("type"), str):
         schema["type"] = [schema["type"], "null"]
         if "enum" in schema:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Listing, Page, Resource, Unfit, Verb
+from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Refused, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
+from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.opening import changing, chosen_store, reading, sending
 from wakeful.shell.person import Token
@@ -32,6 +33,8 @@ from wakeful.surface.acting import (
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 
+SOME_REFUSED = 1
+
 
 @dataclass(slots=True)
 class Asked:
@@ -42,6 +45,8 @@ class Asked:
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
     token: Token | None = None  # that of a person, where the verb is guarded
+    app: Any = None  # whose code is only looked at
+    keys: tuple[str, ...] = ()  # of a verb that takes several
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
@@ -55,12 +60,13 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     """Read or do one thing, and print it."""
     which, given = asked.of(offer.which), asked.of(offer.takes)
     async with desk_for(offer.verb, asked) as desk:
+        desk.remark = say
         try:
             answer, show = await _answer(resource, offer, desk, asked, which, given)
         except Missing:
             raise NotFound(await missing_words(resource, desk, asked.key or "", which)) from None
         except Ambiguous as error:
-            flag = next((one.flag for one in offer.which if one.name == error.parameter), f"--{error.parameter}")
+            flag = next((one.flag for one in offer.all if one.name == error.parameter), f"--{error.parameter}")
             raise UsageError(f"{error}: say which with {flag} NAME") from None
         except Unfit as error:
             raise UsageError(error.typed) from None
@@ -79,6 +85,39 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     return 0
 
 
+async def perform_several(resource: Resource, offer: Offer, asked: Asked) -> int:
+    """All of them are found before anything is done; then each is done or refused by itself."""
+    which, given, verb = asked.of(offer.which), asked.of(offer.takes), offer.verb
+    if verb is None:
+        raise AssertionError(offer)
+    answers: list[Any] = []
+    told: list[str | Printed] = []
+    async with desk_for(verb, asked) as desk:
+        refuse_unallowed(desk, verb)
+        found = [await resource.show.find(desk, key, **which) for key in asked.keys] if resource.show else []
+        for key, one in zip(asked.keys, found, strict=True):
+            if one is None:
+                raise NotFound(await missing_words(resource, desk, key, which))
+            if asked.token is not None:
+                asked.token.opens(await apps_of(verb, desk, (one,), given))
+        for one in found:
+            try:
+                result = await carry_out(verb, desk, (one,), given)
+                answers.append({**result, "refused": None})
+                told.append(said_of(verb.says, result, (one,), given))
+            except Missing:  # it was removed meanwhile
+                continue
+            except Refused as error:
+                answers.append(error.answer)
+                told.append([Aside(str(error))])
+    if asked.arguments.json:
+        print_json({resource.plural: answers})
+    for said in told:
+        if not asked.arguments.json or not isinstance(said, str):
+            print_all(terminal(), said)
+    return SOME_REFUSED if any(not isinstance(said, str) for said in told) else 0
+
+
 async def _answer(
     resource: Resource, offer: Offer, desk: Desk, asked: Asked, which: Mapping[str, Any], given: Mapping[str, Any]
 ) -> tuple[Any, Any]:
@@ -88,7 +127,10 @@ async def _answer(
     if offer.kind == "list" and resource.listing is not None:
         listing = resource.listing
         page = await listed(listing, desk, given)
-        return page, lambda: _print_page(out, resource, listing, page, given)
+        more: Printed = ()
+        if listing.told is not None and items_of(page) and not asked.arguments.json:
+            more = await listing.told(desk, items_of(page), given, look)
+        return page, lambda: _print_page(out, resource, listing, page, given, more)
     if offer.kind == "show" and resource.show is not None:
         one = await find(resource, desk, asked.key or "", which)
         if resource.show.told is not None and not asked.arguments.json:
@@ -135,11 +177,14 @@ async def _nothing(listing: Listing | None, desk: Desk, given: Mapping[str, Any]
     return none if isinstance(none, str) else await none(desk, **given)
 
 
-def _print_page(out: Any, resource: Resource, listing: Listing, page: Any, given: Mapping[str, Any]) -> None:
+def _print_page(
+    out: Any, resource: Resource, listing: Listing, page: Any, given: Mapping[str, Any], more: Printed
+) -> None:
     listing = next((form for name, form in listing.forms if given.get(name)), listing)
     print_listing(out, resource, listing, items_of(page))
     if listing.after is not None:
         print_all(out, listing.after(items_of(page), given, look_of(out)))
+    print_all(out, more)
     if isinstance(page, Page) and page.next is not None:
         print(f"more {listing.called or resource.names}: --after {page.next}")
     print_all(out, last_of(page))
@@ -168,7 +213,7 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     arguments = asked.arguments
     by = Actor(operator_of(arguments) if verb is not None else "", "cli")
     note = getattr(arguments, "note", None)
-    if verb is not None and (verb.needs_app == "yes" or asked.code is not None):
+    if verb is not None and asked.app is None and (verb.needs_app == "yes" or asked.code is not None):
         from wakeful.loading import load_app
         from wakeful.settings import default_app
 
@@ -180,13 +225,22 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         async with sending(app, arguments.store, sources=True) as runtime:
             yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, named))
         return
-    url = chosen_store(arguments)
+    url, side = chosen_store(arguments, asked.app), looked_at(asked.app)
     if verb is None or asked.plan:
         async with reading(url) as reader:
-            yield Desk(Reads(reader), by, note=note)
+            yield Desk(Reads(reader), by, note=note, code=side)
         return
     async with changing(url) as store:
-        yield Desk(Reads(Reader(store.database)), by, store, note)
+        yield Desk(Reads(Reader(store.database)), by, store, note, side)
+
+
+def looked_at(app: Any) -> AppSide | None:
+    """What the code of an app says by itself, without being started."""
+    if app is None:
+        return None
+    from wakeful.operations.declared import Declared
+
+    return AppSide(Declared(app), None, None, None, None, lambda: None)
 
 
 def side_of(runtime: Any, named: str) -> AppSide:

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from wakeful.resources.declare import Column, Instant, Listing, Printed, Resource
 from wakeful.resources.desk import hints_of, marks_of
-from wakeful.resources.words import Line, Look, Span, Table, ago, now, plain
+from wakeful.resources.words import Aside, Line, Look, Span, Table, ago, now, plain
 from wakeful.shell.narrow import print_fitted
-from wakeful.shell.terminal import STYLES, Cell, hanging, is_piped, print_table, state
+from wakeful.shell.terminal import STYLES, Cell, hanging, is_piped, print_table, say, state
 
 
 def look_of(out: Console) -> Look:
@@ -29,6 +29,12 @@ def print_listing(out: Console, resource: Resource, listing: Listing, items: Seq
     rows = [{one.title: cell_of(resource, one, item, look) for one in columns} for item in items]
     flexible = next((one.title for one in reversed(columns) if one.flexible), columns[-1].title)
     names = [one.title for one in columns]
+    if listing.below is not None and listing.beside is not None:
+        under = out.width < listing.beside(items)
+        names = [one for one in names if not under or one != listing.below]
+        notes = [str(row[listing.below]) for row in rows] if under else None
+        print_table(out, names, [[row[name] for name in names] for row in rows], flexible=flexible, below=notes)
+        return
     if listing.below is not None or listing.less:
         print_fitted(out, names, rows, note=listing.below or flexible, less=listing.less, flexible=flexible)
         return
@@ -63,6 +69,8 @@ def print_all(out: Console, printed: str | Printed) -> None:
                 print(one)
             case Line():
                 print_line(out, one)
+            case Aside():
+                say(one.text)
             case Table():
                 rows = [[span_of(cell) for cell in row] for row in one.rows]
                 print_table(out, list(one.header), rows, flexible=one.flexible)

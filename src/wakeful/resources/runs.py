@@ -1,0 +1,402 @@
+"""Runs: what agents do about events, and what people do about runs.
+
+cancel    one that is not over stops at its next step, and what it did is undone
+release   a held output goes out as it is
+fork      a new run of the same family, from a step on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from wakeful.errors import InvalidData, Persistent
+from wakeful.model import RunState
+from wakeful.operations.cancelling import MEANS
+from wakeful.operations.forking import plan_fork
+from wakeful.operations.redo import what_leaves
+from wakeful.resources.declare import (
+    LONGEST_PAGE,
+    UNSET,
+    After,
+    Alias,
+    Column,
+    FromFile,
+    Limit,
+    Listing,
+    Page,
+    Param,
+    Printed,
+    Refused,
+    Resource,
+    Show,
+    Unfit,
+    Verb,
+)
+from wakeful.resources.desk import Desk
+from wakeful.resources.run_views import CancelledRun, ForkedRun, ForkPlan, Released, Run, RunDetail
+from wakeful.resources.run_words import show_run
+from wakeful.resources.words import Line, Look, line, number, plain, took, whole_json
+from wakeful.stores.readers.base import SHORTEST_PREFIX
+from wakeful.stores.tampered import held_for_tampering, how_to_go_on
+from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.commit import ReleaseRun
+from wakeful.triggers.past import read_past
+from wakeful.values import arguments_of, to_text
+
+WIDE = 100
+NARROW = 70
+A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
+
+# looking
+
+
+async def runs(
+    desk: Desk,
+    *,
+    agent: Annotated[str | None, Param("only runs of this agent", metavar="NAME")] = None,
+    state: Annotated[RunState | None, Param("only runs in this state", metavar="STATE")] = None,
+    held: Annotated[bool, Param("only runs that wait for a person, with what they wait for")] = False,
+    event: Annotated[
+        str | None,
+        Param(
+            "only runs of this event, by its id or key",
+            about="only runs of this event, by its key or its CloudEvents id",
+            metavar="ID",
+        ),
+    ] = None,
+    subject: Annotated[
+        str | None,
+        Param(
+            "only runs of events with this subject, like an order's number",
+            about="only runs of events with this subject",
+            metavar="TEXT",
+        ),
+    ] = None,
+    action: Annotated[str | None, Param("only runs with an effect of this action", metavar="NAME")] = None,
+    trace: Annotated[
+        str | None,
+        Param(
+            "only runs of this trace: its id, 6 characters of it or more, or a traceparent",
+            about="only runs of this trace: its id, the beginning of it, or a traceparent",
+            metavar="ID",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        Param(
+            "only runs that were made since then, like 2h or yesterday",
+            about=f"only runs that were made since then: {A_TIME}",
+            metavar="TIME",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        Param(
+            "only runs that were made before then",
+            about=f"only runs that were made before then: {A_TIME}",
+            metavar="TIME",
+        ),
+    ] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Page[Run]:
+    if held and state not in {None, "held"}:
+        typed = f"--held is --state held, and this is --state {state}: give one of them"
+        raise Unfit(f"held is state=held, and this is state={state}: give one of them", "held", typed=typed)
+    page = await desk.reader.runs(
+        agent=agent,
+        state="held" if held else state,
+        event=event,
+        subject=subject,
+        action=action,
+        trace=trace,
+        since=await moment_of(desk, since, "since"),
+        until=await moment_of(desk, until, "until"),
+        limit=limit,
+        after=after,
+    )
+    return Page(page["runs"], page["next"])
+
+
+async def moment_of(desk: Desk, text: str | None, name: str) -> int | None:
+    """A time that was given, by the store's clock."""
+    if text is None:
+        return None
+    try:
+        return read_past(text, now=await desk.reads.time())
+    except ValueError as error:
+        raise Unfit(f"{name}: {error}", name, typed=f"runs: --{name}: {error}") from None
+
+
+async def find(desk: Desk, key: str) -> RunDetail | None:
+    """By its id, or the unambiguous beginning of it."""
+    found: RunDetail | None = await desk.reader.run(key)
+    return found
+
+
+async def missing(_: Desk, key: str) -> str:
+    return no_run(key)
+
+
+def no_run(identifier: str) -> str:
+    """What a shell says of a run that is not there."""
+    more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(identifier) < SHORTEST_PREFIX else ""
+    return f'there is no run "{plain(identifier)}": see `wakeful runs`{more}'
+
+
+async def none(desk: Desk, **_: Any) -> str:
+    if sum((await desk.reader.counts()).values()):
+        return "no runs like that"
+    return "no runs yet. Send an event with `wakeful emit APP TYPE`, or run an agent with `wakeful run APP AGENT`."
+
+
+def note_of(run: Run) -> str:
+    """Why it is as it is."""
+    crashed = f"{run['crashes']} crashed; " if run["crashes"] else ""
+    return plain(f"{crashed}{run['reason'] or ''}".removesuffix("; "))
+
+
+def room_for_notes(found: Sequence[Run]) -> int:
+    return max(WIDE, 3 * max(len(note_of(run)) for run in found))
+
+
+# what is held
+
+
+async def what_is_held(desk: Desk, found: Sequence[Run], given: Mapping[str, Any], look: Look) -> Printed:
+    """What a person must settle, why, and how: effects that may have happened, outputs that did not pass their checks, payloads that
+    were tampered with, and runs that are held for something else, like changed code.
+    """
+    if not given.get("held") and given.get("state") != "held":
+        return ()
+    shown = {run["id"] for run in found}
+    held = (await desk.reader.effects(state="held", limit=LONGEST_PAGE))["effects"]
+    effects = [effect for effect in held if effect["run"] in shown]
+    waiting = {effect["run"] for effect in effects}
+    tampered = [run for run in found if held_for_tampering(run["reason"])]
+    others = [run for run in found if run["id"] not in waiting and run not in tampered]
+    details = {run["id"]: await find(desk, run["id"]) for run in others}
+    # One that was removed meanwhile has nothing to put out.
+    outputs = [run for run in others if (whole := details[run["id"]]) is not None and whole["outcome"] is not None]
+    outdated = {run["id"] for run in outputs if (whole := details[run["id"]]) is not None and whole["outdated"]}
+    stopped = [run for run in others if run not in outputs]
+    return [
+        *held_lines(effects, outputs, outdated, tampered, stopped, look),
+        *ways_on(len(effects), outputs, outdated, tampered, stopped),
+    ]
+
+
+def held_lines(
+    effects: Sequence[Mapping[str, Any]],
+    outputs: Sequence[Run],
+    outdated: set[str],
+    tampered: Sequence[Run],
+    stopped: Sequence[Run],
+    look: Look,
+) -> Iterator[Line]:
+    for effect in effects:
+        called = f"{plain(effect['action'])}{plain(arguments_of(effect['arguments']))}"
+        of_run = f"{called} of run {look.short(effect['run'])}"
+        yield from held_line("effect", effect["id"], of_run, effect["reason"], look)
+    for run in outputs:
+        late = "; the agent's state was changed since, so it cannot be released" if run["id"] in outdated else ""
+        because = f"{run['reason'] or ''}{late}"
+        yield from held_line("output of run", look.short(run["id"]), plain(run["agent"]), because, look)
+    for kind, found in (("tampering, run", tampered), ("run", stopped)):
+        for run in found:
+            yield from held_line(kind, look.short(run["id"]), plain(run["agent"]), run["reason"], look)
+
+
+def held_line(kind: str, identifier: str, what: str, reason: str | None, look: Look) -> Iterator[Line]:
+    yield line((f"{kind} ", "dim"), (plain(identifier), "bold"), f"  {what}", whole=look.piped)
+    yield line(plain(reason or ""), indent=2)
+
+
+def ways_on(
+    effects: int, outputs: Sequence[Run], outdated: set[str], tampered: Sequence[Run], stopped: Sequence[Run]
+) -> Iterator[str]:
+    if effects:
+        yield "Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`."
+        yield "With confirm, `--result JSON` gives what the call would have returned."
+    if effects > 1:
+        yield "Many at once: `wakeful effects confirm|repeat|abandon --agent NAME --plan`."
+    if outputs:
+        release = " `wakeful release RUN` lets it out," if len(outdated) < len(outputs) else ""
+        yield f"Look at an output with `wakeful trace RUN`.{release}"
+        yield "`wakeful replay RUN` does it again, `wakeful dead discard RUN` ends it."
+    if tampered:
+        yield f"{how_to_go_on('RUN')}."
+    if stopped:
+        yield "`wakeful why RUN` tells why a run is held, and how to go on."
+
+
+# stopping it, and letting it out
+
+
+async def cancel(desk: Desk, run: RunDetail) -> CancelledRun | None:
+    done = await desk.store.do(CancelRun(run["id"], by=desk.by, note=desk.note))
+    if done is None:
+        return None
+    answer = CancelledRun(run=done.run, was=done.was, state=done.now)
+    if done.refused is not None:
+        title = "This run cannot be cancelled"
+        told = {**answer, "refused": done.refused}
+        raise Refused(f"run {done.run} {done.refused}", kind="over", title=title, answer=told)
+    return answer
+
+
+def cancelled(one: CancelledRun) -> str:
+    return f"run {one['run']}: {MEANS[one['state']]}; was {one['was']}"
+
+
+async def release(desk: Desk, run: RunDetail) -> Released | None:
+    done = await desk.store.do(ReleaseRun(run["id"], by=desk.by, note=desk.note))
+    if done is None:
+        return None
+    if done.refused is not None:
+        raise Refused(f"run {run['id']} {done.refused}", kind="not-held", title="This run cannot be released")
+    leaving = what_leaves({**run})
+    return Released(run=run["id"], was=done.was, deliveries=leaving["deliveries"], effects=leaving["effects"])
+
+
+def released(one: Released) -> str:
+    messages, effects = number(one["deliveries"], "message"), number(one["effects"], "staged effect")
+    return f"run {one['run']}: released, with {messages} and {effects}"
+
+
+# beginning in the middle of another
+
+FromStep = Annotated[
+    str, Param("the first step that is done anew, like fetch#2", http="from", flag="--from", metavar="STEP")
+]
+KeptData = Annotated[Any, Param("handed to the handler instead of the event's own data", http="data", http_only=True)]
+KeptSteps = Annotated[
+    Any, Param("results of kept steps to use instead, by their names", http="steps", http_only=True, shape="object")
+]
+Edit = Annotated[
+    Any,
+    Param("keep this instead: what --show prints, edited; - reads it here", metavar="FILE", shell_only=True, file=True),
+]
+
+
+async def fork(
+    desk: Desk, run: RunDetail, *, step: FromStep, data: KeptData = UNSET, steps: KeptSteps = UNSET, edit: Edit = UNSET
+) -> ForkedRun | None:
+    plan = plan_fork({**run}, step)
+    stored_data(desk, run, data)
+    given = {name: value for name, value in (("data", data), ("steps", steps)) if value is not UNSET}
+    try:
+        request = plan.request(given if edit is UNSET else edit.value, by=desk.by, note=desk.note)
+    except InvalidData as error:
+        raise unfit_edit(error, edit) from None
+    done = await desk.store.do(request)
+    if done is None:
+        return None
+    if done.refused is not None:
+        raise Refused(f"run {run['id']} {done.refused}", kind="not-over", title="This run cannot be forked")
+    return ForkedRun(run=done.run, was=done.was, kept=[one["name"] for one in plan.kept])
+
+
+async def planned_fork(
+    desk: Desk, run: RunDetail, *, step: FromStep, data: KeptData = UNSET, steps: KeptSteps = UNSET, edit: Edit = UNSET
+) -> ForkPlan:
+    del desk, data, steps, edit
+    shown = plan_fork({**run}, step).shown()
+    return ForkPlan(data=shown["data"], steps=shown["steps"])
+
+
+def unfit_edit(error: InvalidData, edit: FromFile) -> Refused:
+    detail = str(error) if edit is UNSET else f"--edit {edit.name}: {error}"
+    return Refused(detail, kind="data-does-not-fit", title="The edit does not fit", status=422, field="steps")
+
+
+def stored_data(desk: Desk, run: RunDetail, data: Any) -> str | None:
+    """Data that a person wrote instead of the event's, as it is stored. Refused where the code is known, and it does not fit."""
+    if data is UNSET:
+        return None
+    try:
+        if desk.code is not None and desk.code.agents.name == run["app"]:
+            desk.code.agents.refuse_misfit(run["agent"], data)
+        return to_text(data, what="the edited data")
+    except Persistent as error:
+        title = "The edited data does not fit"
+        raise Refused(str(error), kind="data-does-not-fit", title=title, status=422, field="data") from None
+
+
+def forked(one: ForkedRun, run: RunDetail, given: Mapping[str, Any]) -> str:
+    kept = number(len(one["kept"]), "step")
+    return f"run {one['run']}: forked from {run['id']} at {given['step']}; {kept} kept"
+
+
+TAKES = {
+    "list": "runs list takes no RUN: runs show RUN shows one",
+    "show": "runs show takes one RUN",
+    "cancel": "cancel takes one RUN or more, like: wakeful cancel 22290ae6d7",
+    "release": "release takes one RUN, like: wakeful release 22290ae6d7",
+    "fork": "fork takes one RUN and --from STEP, like: wakeful fork 22290ae6d7 --from fetch",
+}
+RESOURCE = Resource(
+    noun="run",
+    plural="runs",
+    view=Run,
+    in_place=True,
+    metavar="RUN",
+    example="22290ae6d7",
+    missing=missing,
+    listing=Listing(
+        read=runs,
+        summary="list runs, newest first",
+        none=none,
+        columns=(
+            Column("run", show=lambda run, look: look.short(run["id"])),
+            Column("agent"),
+            Column("state"),
+            Column("tries", "attempts", least=NARROW),
+            Column("took", show=lambda run, _: took(run["started_at"], run["finished_at"]), least=NARROW),
+            Column("event", show=lambda run, _: plain(f"{run['event']['type']} {run['event']['id']}"), flexible=True),
+            Column("made", "created_at"),
+            Column("note", show=lambda run, _: (note_of(run), "dim")),
+        ),
+        below="note",
+        beside=room_for_notes,
+        told=what_is_held,
+    ),
+    show=Show(find=find, summary="one run, with its steps, effects, decisions, deliveries and outcome", lines=show_run),
+    verbs=(
+        Verb(
+            name="cancel",
+            run=cancel,
+            summary="let a run stop at its next step, and undo what it did",
+            says=cancelled,
+            several=True,
+            danger="some",
+            more="wakeful why RUN tells how far it is; wakeful replay RUN does it after all.",
+        ),
+        Verb(
+            name="release",
+            run=release,
+            summary="let a held output out, although it did not pass its checks",
+            says=released,
+            person="release an output",
+            danger="some",
+            more="wakeful runs --held lists what waits for a person; wakeful trace RUN shows what it would put out.",
+        ),
+        Verb(
+            name="fork",
+            run=fork,
+            plan=planned_fork,
+            plan_flag="--show",
+            plan_help="only print what would be kept, ready to be edited",
+            plans=whole_json,
+            summary="do a run again from a step on, keeping what was finished before",
+            says=forked,
+            guarded="fork a run",
+            statuses=("422",),
+            more="wakeful trace RUN shows its steps; confirmed effects are found, not repeated.",
+        ),
+    ),
+    more="wakeful trace RUN shows one of them, wakeful why RUN tells its story.",
+    takes=TAKES.get,
+)
+ALIASES = {name: Alias("runs", name) for name in ("cancel", "release", "fork")}
