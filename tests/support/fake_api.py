@@ -14,9 +14,8 @@ from wakeful.http.security import ApiSettings
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
-from wakeful.stores.readers.effects import HeldEffect
-from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import ByPerson
+from wakeful.stores.stored import HeldEffect, StoredEvent
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun

@@ -14,8 +14,8 @@ from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
 from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring
-from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Request
+from wakeful.stores.stored import StoredEvent
 from wakeful.stores.verbs.sending import Sent
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer

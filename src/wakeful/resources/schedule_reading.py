@@ -20,9 +20,9 @@ from wakeful.resources.schedule_views import (
     schedule_view,
 )
 from wakeful.resources.words import plain
-from wakeful.stores.readers.base import cursor_of, next_of
-from wakeful.stores.reading_schedules import instant_of, moment_summary, schedule_of_source, zone_of
+from wakeful.stores.reads import cursor_of, next_of
 from wakeful.stores.verbs.schedules import RUN_STATE, schedule_of
+from wakeful.triggers.instants import instant_of, moment_summary, schedule_of_source, zone_of
 from wakeful.triggers.schedule import NAME_LIMIT, as_stored
 
 # So many rows of the ledger say how well a schedule keeps its time.

@@ -14,9 +14,9 @@ from wakeful.model import EventState, RunState, ScheduleState
 from wakeful.resources.alarms import Alarm
 from wakeful.resources.declare import About, Count, InPlace, Moment, MomentOrNone
 from wakeful.resources.desk import Row
-from wakeful.stores.reading_schedules import is_span, moment_summary, zone_of
 from wakeful.stores.timing import Origin, Span, StoredSchedule
 from wakeful.triggers.cadence import Cadence, Firing, cadence_of
+from wakeful.triggers.instants import is_span, moment_summary, zone_of
 from wakeful.triggers.schedule import TIMING_FIELDS, CatchUp, Rule, ScheduleOverlap, as_stored
 from wakeful.triggers.schedule import Schedule as Declared
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from wakeful.stores.readers.alarms import ReadsAlarms
-from wakeful.stores.readers.base import NOW
+from wakeful.readers.alarms import ReadsAlarms
+from wakeful.stores.reads import NOW
 
 
 class ReadsSchedules(ReadsAlarms):
