@@ -35,6 +35,7 @@ NOUNS: dict[str, str] = {
     "locks": "locks",
     "pauses": "pauses",
     "runs": "runs",
+    "schedules": "schedules",
     "sources": "sources",
     "state": "states",
 }
