@@ -13,7 +13,7 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring
+from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo
 from wakeful.stores.request import Request
 from wakeful.stores.stored import StoredEvent
 from wakeful.stores.verbs.sending import Sent
@@ -62,7 +62,6 @@ class Reader(
     checking_in.Reading,
     quarantine.Reading,
     quarantine.Counting,
-    retiring.Reading,
     Protocol,
 ):
     """What is stored, as JSON-ready objects.
@@ -97,10 +96,6 @@ class Reader(
 
     async def run(self, identifier: str, /) -> Shown | None:
         """One run with all that belongs to it, or None."""
-        ...
-
-    async def listed_apps(self) -> list[Shown]:
-        """The apps that have to do with the store."""
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
@@ -149,7 +144,7 @@ class Reader(
         ...
 
 
-class Store(quarantine.Settling, retiring.Retiring, Protocol):
+class Store(quarantine.Settling, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:
