@@ -61,7 +61,6 @@ class Reader(
     feeding.Reading,
     checking_in.Reading,
     scheduling.Reading,
-    quarantine.Reading,
     quarantine.Counting,
     retiring.Reading,
     Protocol,
@@ -149,19 +148,6 @@ class Reader(
         """The next instants of a schedule, or None."""
         ...
 
-    async def quarantine(
-        self,
-        *,
-        app: str | None = None,
-        source: str | None = None,
-        kind: str | None = None,
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"quarantine": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -171,7 +157,7 @@ class Reader(
         ...
 
 
-class Store(quarantine.Settling, retiring.Retiring, Protocol):
+class Store(retiring.Retiring, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:
