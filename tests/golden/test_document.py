@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 from golden.serving import HEADERS
 from support.json_schemas import closed
 from support.tokens import TOKEN
+from wakeful import App
 from wakeful.api.openapi import document
 from wakeful.loading import load_app
 
@@ -44,7 +45,7 @@ schema = schemathesis.openapi.from_dict(strict())
 @pytest.fixture
 def url(copy: Path) -> Iterator[str]:
     """The app of the frozen store, served on loopback without a worker."""
-    app = load_app("app.py")
+    app = cast("App", load_app("app.py"))
     listener = socket.create_server(("127.0.0.1", 0))
     http = app.asgi(token=TOKEN, worker=False, reading="never")
     server = uvicorn.Server(uvicorn.Config(http, log_level="error", access_log=False))

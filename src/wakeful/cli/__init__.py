@@ -110,7 +110,7 @@ def dispatch(words: list[str]) -> int:
         print(overview())
         return 0
     if words[0] in {"-V", "--version"}:
-        from wakeful import __version__
+        from wakeful.version import __version__
 
         print(f"wakeful {__version__}")
         return 0

@@ -10,24 +10,24 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, Progress, shown_rate
+from wakeful.readers.reader import Reader
 from wakeful.shell.arguments import UsageError, actor_of
 from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.shell.opening import reading
 from wakeful.shell.person import Token
 from wakeful.shell.terminal import now, plain, print_json, say
-from wakeful.stores.reading import Reader
 
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 
 def feed(arguments: argparse.Namespace, token: Token | None) -> int:
     """Hand stored events to an agent. Without an app the agent's runs are of the apps that have the events: any of the store's."""
     refuse_other_choices(arguments)
-    app: App | None = arguments.app
+    app: Declarations | None = arguments.app
     if token is not None and app is not None:
         token.opens([app.name])
     elif token is not None:
@@ -96,7 +96,9 @@ async def _keyed(arguments: argparse.Namespace) -> list[str]:
         return await reader.keyed_agents()
 
 
-def _feed(arguments: argparse.Namespace, app: App | None, feeding: Feeding, plan: FeedPlan) -> tuple[int, bool]:
+def _feed(
+    arguments: argparse.Namespace, app: Declarations | None, feeding: Feeding, plan: FeedPlan
+) -> tuple[int, bool]:
     judge = None if app is None else Declared(app).judge(feeding.agent, now=now())
     flow = None if app is None else Declared(app).flow(feeding.agent)
 

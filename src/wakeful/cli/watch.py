@@ -33,8 +33,8 @@ from wakeful.watch.watcher import EVERY, Watcher
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from wakeful.app import App
-    from wakeful.stores.reading import Reader
+    from wakeful.declarations import Declarations
+    from wakeful.readers.reader import Reader
     from wakeful.stores.store import DatabaseStore
 
 SHORTEST = 1.0
@@ -85,7 +85,7 @@ watch_command = Command(
 
 async def _watch(
     arguments: argparse.Namespace,
-    app: App | None,
+    app: Declarations | None,
     ping: Ping | None,
     listener: socket.socket | None,
     stopping: Stopping,
@@ -113,8 +113,8 @@ async def _watch_store(
     stopping: Stopping,
 ) -> None:
     """All that is stored, with nobody's code."""
+    from wakeful.readers.reader import Reader
     from wakeful.stores.opening import open_database
-    from wakeful.stores.reading import Reader
     from wakeful.stores.store import DatabaseStore
     from wakeful.watch.facts import Facts
 
@@ -152,7 +152,7 @@ async def _opened(store: DatabaseStore, ping: Ping | None, stopping: Stopping) -
 
 async def _watch_app(
     arguments: argparse.Namespace,
-    app: App,
+    app: Declarations,
     every: Microseconds,
     ping: Ping | None,
     listener: socket.socket | None,
