@@ -36,6 +36,7 @@ NOUNS: dict[str, str] = {
     "pauses": "pauses",
     "quarantine": "quarantine",
     "runs": "runs",
+    "schedules": "schedules",
     "sources": "sources",
     "state": "states",
 }

@@ -512,6 +512,7 @@ RESOURCE = Resource(
             says=told,
             needs_app="yes",
             app_first=True,
+            without_app=RELEASE_TAKES,
             person="release what is in quarantine",
             apps=released_apps,
             statuses=("422",),

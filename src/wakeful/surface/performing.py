@@ -70,6 +70,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
             raise UsageError(f"{error}: say which with {flag} NAME") from None
         except Unfit as error:
             raise UsageError(error.typed) from None
+        asides = () if offer.verb is None or offer.verb.asides is None else await offer.verb.asides(desk, answer)
         nothing = (
             await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
         )
@@ -79,6 +80,8 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         print_all(terminal(), [nothing, *last_of(answer)])
     else:
         show()
+        for aside in asides:
+            say(aside)
     return 0
 
 
@@ -213,7 +216,7 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     load_code(verb, asked)
     if verb is not None and asked.app is not None and is_put_to_work(verb, asked):
         async with sending(asked.app, arguments.store, sources=True) as runtime:
-            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime))
+            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, asked.code or ""))
         return
     url, side = chosen_store(arguments, asked.app), looked_at(asked.app)
     if verb is None or asked.plan:
@@ -234,9 +237,9 @@ def load_code(verb: Verb | None, asked: Asked) -> None:
     needed = verb is not None and verb.needs_app == "yes"
     named = asked.code or (default_app() if needed else None)
     if named is not None:
-        asked.app = load_app(named)
+        asked.app, asked.code = load_app(named), named
     elif verb is not None and needed:
-        message = f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
+        message = verb.without_app or f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
         raise UsageError(message)
 
 
@@ -255,7 +258,7 @@ def looked_at(app: Any) -> AppSide | None:
     return AppSide(Declared(app), None, None, None, None, lambda: None)
 
 
-def side_of(runtime: Any) -> AppSide:
+def side_of(runtime: Any, named: str) -> AppSide:
     """What a runtime has of its app's code."""
     from wakeful.operations.declared import Declared
 
@@ -266,4 +269,5 @@ def side_of(runtime: Any) -> AppSide:
         door=runtime.door,
         results=runtime.results,
         releasing=lambda: runtime.releasing,
+        named=named,
     )
