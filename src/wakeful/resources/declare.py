@@ -146,6 +146,14 @@ class AtLeast:
         return {**handler(schema), "minimum": self.least}
 
 
+@dataclass(frozen=True, slots=True)
+class InBase64:
+    """Bytes, as JSON has them."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "contentEncoding": "base64"}
+
+
 Moment = Annotated[str, Instant()]
 MomentOrNone = Annotated[str | None, Instant()]
 Seconds = Annotated[float, InSeconds()]
@@ -297,6 +305,9 @@ class Show:
         None  # `told(desk, one)`: instead of lines, where more is read for them
     )
     bare: bool = False  # in a shell: without a key everything is listed
+    raw: Callable[..., Awaitable[bytes]] | None = (
+        None  # `raw(desk, one)`: its bytes, which --raw FILE writes in a shell
+    )
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -325,6 +336,7 @@ class Planned:
     answer: Json
     work: Any
     more: Json = field(default_factory=dict)
+    failed: bool = False  # said by the slice: some could not be done, and a shell exits with 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +366,10 @@ class Bulk:
         None  # `apps(desk, planned)`: whose token a guarded verb needs
     )
     which: str | None = None  # what a shell says where nothing says which ones are meant
+    wrong: Callable[[Sequence[str], Mapping[str, Any]], str | None] | None = (
+        None  # `wrong(words, given)`: what a shell says where these do not go together
+    )
+    reads_only: bool = False  # its plan needs the app's code, and not the app at work
     http: str | None = None
 
 
@@ -384,7 +400,8 @@ class Verb:
     bulk: Bulk | None = None
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
-    needs_app: Literal["no", "yes", "first", "if named"] = "no"  # "yes": [APP] is the last word; "first": the first one
+    needs_app: Literal["no", "yes", "if named"] = "no"
+    app_first: bool = False  # in a shell APP is the first word after it, not the last
     paced: bool = False  # it goes on for long, at a rate, and can be stopped: `desk.course` tells
     usage: str | None = None  # in a shell, where the parser itself is to ask for what is required
     note: bool = True  # it takes a note for the record
