@@ -55,14 +55,7 @@ class Results(Protocol):
 
 
 class Reader(
-    redo.Reading,
-    held.Reading,
-    redelivery.Reading,
-    feeding.Reading,
-    checking_in.Reading,
-    quarantine.Reading,
-    quarantine.Counting,
-    Protocol,
+    redo.Reading, held.Reading, redelivery.Reading, feeding.Reading, checking_in.Reading, quarantine.Counting, Protocol
 ):
     """What is stored, as JSON-ready objects.
 
@@ -122,19 +115,6 @@ class Reader(
         """What should happen by when, and how it stands."""
         ...
 
-    async def quarantine(
-        self,
-        *,
-        app: str | None = None,
-        source: str | None = None,
-        kind: str | None = None,
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"quarantine": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -144,7 +124,7 @@ class Reader(
         ...
 
 
-class Store(quarantine.Settling, Protocol):
+class Store(Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:

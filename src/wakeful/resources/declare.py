@@ -24,7 +24,8 @@ Printed = Iterable[str | Line | Table | Aside]
 
 class Refused(WakefulError):
     """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
-    which a shell counts as a wrong call, unless `wrong_call` is False. `said` are lines that a shell prints before the reason.
+    which a shell counts as a wrong call, unless `wrong_call` is False; so it does where `typed` says it with the names of
+    options. `said` are lines that a shell prints before the reason.
     `answer` is what is answered about it, where it is one of several.
     """
 
@@ -39,9 +40,11 @@ class Refused(WakefulError):
         said: Sequence[str] = (),
         wrong_call: bool = True,
         answer: Mapping[str, Any] | None = None,
+        typed: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.answer = answer
+        self.typed = typed
         self.wrong_call = wrong_call
         self.said = said
         self.kind = kind
@@ -143,6 +146,14 @@ class AtLeast:
         return {**handler(schema), "minimum": self.least}
 
 
+@dataclass(frozen=True, slots=True)
+class InBase64:
+    """Bytes, as JSON has them."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "contentEncoding": "base64"}
+
+
 Moment = Annotated[str, Instant()]
 MomentOrNone = Annotated[str | None, Instant()]
 Seconds = Annotated[float, InSeconds()]
@@ -217,6 +228,16 @@ OfApp = Annotated[str | None, Param("only those of this app", flag="--of", metav
 WhichApp = Annotated[str | None, Param("the app's name, where several apps have it", flag="--of", metavar="NAME")]
 
 
+class Worded(dict[str, Any]):
+    """An answer that has the lines for a shell along: they say what is no member of it."""
+
+    lines: Sequence[str] = ()
+
+    def saying(self, *lines: str) -> Worded:
+        self.lines = lines
+        return self
+
+
 @dataclass(slots=True)
 class Page(Generic[V]):
     """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer; `last` are lines that
@@ -284,6 +305,9 @@ class Show:
         None  # `told(desk, one)`: instead of lines, where more is read for them
     )
     bare: bool = False  # in a shell: without a key everything is listed
+    raw: Callable[..., Awaitable[bytes]] | None = (
+        None  # `raw(desk, one)`: its bytes, which --raw FILE writes in a shell
+    )
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -312,6 +336,7 @@ class Planned:
     answer: Json
     work: Any
     more: Json = field(default_factory=dict)
+    failed: bool = False  # said by the slice: some could not be done, and a shell exits with 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +366,10 @@ class Bulk:
         None  # `apps(desk, planned)`: whose token a guarded verb needs
     )
     which: str | None = None  # what a shell says where nothing says which ones are meant
+    wrong: Callable[[Sequence[str], Mapping[str, Any]], str | None] | None = (
+        None  # `wrong(words, given)`: what a shell says where these do not go together
+    )
+    reads_only: bool = False  # its plan needs the app's code, and not the app at work
     http: str | None = None
 
 
@@ -372,6 +401,9 @@ class Verb:
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
+    app_first: bool = False  # in a shell APP is the first word after it, not the last
+    paced: bool = False  # it goes on for long, at a rate, and can be stopped: `desk.course` tells
+    usage: str | None = None  # in a shell, where the parser itself is to ask for what is required
     note: bool = True  # it takes a note for the record
     guarded: str | None = (
         None  # "close a circuit": in a shell it needs the token that the app's server was started with

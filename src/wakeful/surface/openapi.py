@@ -113,7 +113,7 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
             schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
             schema["required"].append("next")
         if resource.listing.more is not None:
-            more = schema_of(resource.listing.more)
+            more = (whole_schema if resource.in_place else schema_of)(resource.listing.more)
             schema["properties"] |= more["properties"]
             schema["required"] += more.get("required", [])
         return answer(f"A page of {resource.names}" if paged else f"The {resource.names}", schema)
@@ -127,6 +127,8 @@ def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
     fields = {one.http: field_schema(one) for one in offer.fields}
     if verb.plan is not None:
         fields["plan"] = {**PLAN, "description": sentence(verb.plan_help)}
+    if verb.paced:
+        fields |= {"rate": RATE, "yes": {**YES, "description": "Also when there are more than 1,000"}}
     if verb.note:
         fields["note"] = NOTE
     needed = [one.http for one in offer.fields if one.required]
