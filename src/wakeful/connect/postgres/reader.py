@@ -30,7 +30,7 @@ from wakeful.connect.postgres.ground import Footing, Ground, flushed
 from wakeful.connect.postgres.pgoutput import Begin, Commit, Decoder, Garbled, Message, Row, Truncated, shown_lsn
 from wakeful.connect.postgres.problems import problems
 from wakeful.connect.postgres.replication import Life, SlotError, Stream, connect, driver, first_line
-from wakeful.connect.rows.change import OPERATIONS, Change, Operation
+from wakeful.connect.rows.change import OPERATIONS, Operation, RowChange
 from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event, digest
 from wakeful.secrets import Secret
@@ -72,9 +72,9 @@ class Telling(Protocol):
     @property
     def source(self) -> str: ...
 
-    def takes(self, change: Change) -> bool: ...
+    def takes(self, change: RowChange) -> bool: ...
 
-    def event(self, change: Change) -> Event: ...
+    def event(self, change: RowChange) -> Event: ...
 
 
 class ReplicatedTrigger(Protocol):
@@ -125,7 +125,7 @@ class Transaction:
     skip: int  # changes of it that are stored already
     index: int = 0
     cause: str | None = None
-    changes: list[Change] = field(default_factory=list)
+    changes: list[RowChange] = field(default_factory=list)
 
 
 class PostgresReader(Reader):
@@ -328,7 +328,7 @@ class PostgresReader(Reader):
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         if headers.get("what") != CHANGE:
             return super().read_again(raw, headers)
-        change = Change(**from_json(raw))
+        change = RowChange(**from_json(raw))
         groups = self._tellings.get(change.table, [])
         named = [group for group in groups if group[0].source == headers.get("source")]
         # A `data=` that was mended may go by another name: then it is for all who want such changes.
@@ -458,7 +458,7 @@ class PostgresReader(Reader):
             return
         told = new if new is not None else old
         transaction.changes.append(
-            Change(
+            RowChange(
                 relation.table,
                 operation,
                 f"{self._known}-{transaction.commit_lsn:X}/{transaction.index - 1}",
@@ -599,7 +599,7 @@ def tellings_of(rows: Sequence[Telling]) -> dict[str, list[list[Telling]]]:
     return {table: list(groups.values()) for table, groups in tables.items()}
 
 
-def kept(change: Change, telling: Telling, reason: str) -> Unreadable:
+def kept(change: RowChange, telling: Telling, reason: str) -> Unreadable:
     """A change whose event could not be made, so that it can be made after a fix."""
     fields = {**change.data(), "position": change.position, "committed_at": change.committed_at, "cause": change.cause}
     return Unreadable(to_json(fields), reason, {"what": CHANGE, "source": telling.source})
