@@ -60,7 +60,6 @@ class Reader(
     redelivery.Reading,
     feeding.Reading,
     checking_in.ReadsCheckins,
-    quarantine.Reading,
     quarantine.Counting,
     retiring.Reading,
     Protocol,
@@ -127,19 +126,6 @@ class Reader(
         """What should happen by when, and how it stands."""
         ...
 
-    async def quarantine(
-        self,
-        *,
-        app: str | None = None,
-        source: str | None = None,
-        kind: str | None = None,
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"quarantine": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -149,7 +135,7 @@ class Reader(
         ...
 
 
-class Store(quarantine.Settling, retiring.Retiring, Protocol):
+class Store(retiring.Retiring, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:

@@ -143,6 +143,14 @@ class AtLeast:
         return {**handler(schema), "minimum": self.least}
 
 
+@dataclass(frozen=True, slots=True)
+class InBase64:
+    """Bytes, as JSON has them."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "contentEncoding": "base64"}
+
+
 Moment = Annotated[str, Instant()]
 MomentOrNone = Annotated[str | None, Instant()]
 Seconds = Annotated[float, InSeconds()]
@@ -284,6 +292,9 @@ class Show:
         None  # `told(desk, one)`: instead of lines, where more is read for them
     )
     bare: bool = False  # in a shell: without a key everything is listed
+    raw: Callable[..., Awaitable[bytes]] | None = (
+        None  # `raw(desk, one)`: its bytes, which --raw FILE writes in a shell
+    )
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -312,6 +323,7 @@ class Planned:
     answer: Json
     work: Any
     more: Json = field(default_factory=dict)
+    failed: bool = False  # said by the slice: some could not be done, and a shell exits with 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +353,10 @@ class Bulk:
         None  # `apps(desk, planned)`: whose token a guarded verb needs
     )
     which: str | None = None  # what a shell says where nothing says which ones are meant
+    wrong: Callable[[Sequence[str], Mapping[str, Any]], str | None] | None = (
+        None  # `wrong(words, given)`: what a shell says where these do not go together
+    )
+    reads_only: bool = False  # its plan needs the app's code, and not the app at work
     http: str | None = None
 
 
@@ -372,6 +388,7 @@ class Verb:
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
+    app_first: bool = False  # in a shell APP is the first word after it, not the last
     note: bool = True  # it takes a note for the record
     guarded: str | None = (
         None  # "close a circuit": in a shell it needs the token that the app's server was started with

@@ -113,7 +113,7 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
             schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
             schema["required"].append("next")
         if resource.listing.more is not None:
-            more = schema_of(resource.listing.more)
+            more = (whole_schema if resource.in_place else schema_of)(resource.listing.more)
             schema["properties"] |= more["properties"]
             schema["required"] += more.get("required", [])
         return answer(f"A page of {resource.names}" if paged else f"The {resource.names}", schema)
