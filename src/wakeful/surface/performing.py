@@ -12,7 +12,7 @@ from typing import Any
 from wakeful.errors import NotFound
 from wakeful.readers.reader import Reader
 from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Refused, Resource, Unfit, Verb
-from wakeful.resources.desk import AppSide, Desk, Reads
+from wakeful.resources.desk import AppSide, Course, Desk, Reads
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.opening import changing, chosen_store, reading, sending
@@ -47,6 +47,7 @@ class Asked:
     token: Token | None = None  # that of a person, where the verb is guarded
     app: Any = None  # whose code is needed, or was named
     keys: tuple[str, ...] = ()  # of a verb that takes several
+    course: Course | None = None  # of a verb that goes on for long
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
@@ -60,7 +61,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     """Read or do one thing, and print it."""
     which, given = asked.of(offer.which), asked.of(offer.takes)
     async with desk_for(offer.verb, asked) as desk:
-        desk.remark = say
+        desk.remark, desk.course = say, asked.course
         try:
             answer, show = await _answer(resource, offer, desk, asked, which, given)
         except Missing:
@@ -74,6 +75,8 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         nothing = (
             await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
         )
+    if asked.course is not None:
+        asked.course.ended()
     if asked.arguments.json:
         print_json(as_json(resource, offer, answer))
     elif nothing is not None:
@@ -270,4 +273,5 @@ def side_of(runtime: Any, named: str) -> AppSide:
         results=runtime.results,
         releasing=lambda: runtime.releasing,
         named=named,
+        arrival=runtime.scheduler.arrival,
     )
