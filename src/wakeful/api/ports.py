@@ -56,10 +56,10 @@ class Results(Protocol):
 
 class Reader(
     redo.Reading,
-    held.Reading,
+    held.ReadsHeldEffects,
     redelivery.Reading,
     feeding.Reading,
-    checking_in.Reading,
+    checking_in.ReadsCheckins,
     quarantine.Counting,
     retiring.Reading,
     Protocol,
