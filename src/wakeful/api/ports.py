@@ -55,7 +55,13 @@ class Results(Protocol):
 
 
 class Reader(
-    redo.Reading, held.Reading, redelivery.Reading, feeding.Reading, checking_in.Reading, quarantine.Counting, Protocol
+    redo.Reading,
+    held.ReadsHeldEffects,
+    redelivery.Reading,
+    feeding.Reading,
+    checking_in.ReadsCheckins,
+    quarantine.Counting,
+    Protocol,
 ):
     """What is stored, as JSON-ready objects.
 
