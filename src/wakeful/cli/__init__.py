@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schedules": (TABLE, "list what wakes when; add, edit, pause, remove or fire it"),
     "remind": ("remind", "have somebody reminded at a time, unless it happens by itself"),
     "reminders": (TABLE, "list reminders; move or cancel one"),
-    "heartbeat": ("heartbeat", "list the checks of heartbeats, what became of each; run one"),
+    "heartbeat": (TABLE, "list the checks of heartbeats, what became of each; run one"),
     "backfill": (TABLE, "do instants of a schedule that are over, after a count"),
     "sources": (TABLE, "list what brings events in, and how it is; forget one"),
     "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),

@@ -40,6 +40,7 @@ NOUNS: dict[str, str] = {
     "schedules": "schedules",
     "sources": "sources",
     "state": "states",
+    "heartbeat": "checks",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {

@@ -402,6 +402,7 @@ class Verb:
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
     app_first: bool = False  # in a shell APP is the first word after it, not the last
+    logs: bool = False  # in a shell it takes --log-level and --log-format, for what the app logs
     paced: bool = False  # it goes on for long, at a rate, and can be stopped: `desk.course` tells
     usage: str | None = None  # in a shell, where the parser itself is to ask for what is required
     note: bool = True  # it takes a note for the record

@@ -278,7 +278,7 @@ def add_common(parser: Parser, offer: Offer) -> None:
         )
     if verb.note:
         parser.add_argument("--note", metavar="TEXT", help="why, for the record")
-    if verb.paced:
+    if verb.paced or verb.logs:
         add_logs(parser)
     parser.set_defaults(in_flight=None, log_level=None, log_format=None)  # as the loading of an app expects them
 

@@ -15,6 +15,7 @@ from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Refused
 from wakeful.resources.desk import AppSide, Course, Desk, Reads
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
+from wakeful.shell.logs import start_logs
 from wakeful.shell.opening import changing, chosen_store, reading, sending
 from wakeful.shell.person import Token
 from wakeful.shell.terminal import print_json, say, terminal
@@ -234,6 +235,8 @@ def load_code(verb: Verb | None, asked: Asked) -> None:
     """The app whose code is needed, or was named. It may say where its store is."""
     if asked.app is not None:
         return
+    if verb is not None and verb.logs:
+        start_logs(asked.arguments)
     from wakeful.loading import load_app
     from wakeful.settings import default_app
 

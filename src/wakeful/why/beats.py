@@ -28,36 +28,22 @@ class Checks(Protocol):
 
     async def checks(self) -> list[dict[str, Any]]: ...
 
-    async def states(self, agent: str | None = None, /) -> list[dict[str, Any]]: ...
-
 
 async def tell_check(reader: Checks, schedule: dict[str, Any]) -> list[str]:
     """What is remembered of a check, by its schedule: its runs end well even where it failed. Empty for another schedule."""
     if schedule["origin"] != "heartbeat":
         return []
-    memory = await _remembered(reader, schedule["app"], schedule["name"])
-    if memory.get("result") is None:
+    own = (schedule["app"], schedule["name"])
+    check = next((one for one in await reader.checks() if (one["app"], one["name"]) == own), None)
+    if check is None or check["result"] is None:
         return ["The check has not run yet."]
-    told = f"The check last ran at {memory.get('ran_at')} and {LAST.get(memory['result'], memory['result'])}"
-    failures = memory.get("failures") or 0
+    told = f"The check last ran at {check['last_at']} and {LAST.get(check['result'], check['result'])}"
+    failures = check["failures"]
     if not failures:
         return [f"{told}."]
     often = "" if failures == 1 else f" It has failed {failures} times in a row."
-    now = f"`wakeful heartbeat run {schedule['name']}` tries it now, `wakeful why {memory.get('run')}` tells of the last one"
-    return [f"{told}: {memory.get('error')}.{often} Its next beat is its next try; {now}."]
-
-
-async def _remembered(reader: Checks, app: str, name: str) -> dict[str, Any]:
-    """What a heartbeat keeps of a check, under the session that its file gives it."""
-    found = next((one for one in await reader.checks() if (one["app"], one["name"]) == (app, name)), None)
-    if found is None:
-        return {}
-    session = str(found["section"].get("session", found["heartbeat"]))
-    for state in await reader.states(found["heartbeat"]):
-        if (state["app"], state["key"]) == (app, session):
-            remembered: dict[str, Any] = (state["value"] or {}).get("checks", {}).get(found["section"].get("check"), {})
-            return remembered
-    return {}
+    now = f"`wakeful heartbeat run {schedule['name']}` tries it now, `wakeful why {check['run']}` tells of the last one"
+    return [f"{told}: {check['error']}.{often} Its next beat is its next try; {now}."]
 
 
 def tell_beat(run: dict[str, Any]) -> list[str]:
