@@ -13,7 +13,7 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring
+from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo
 from wakeful.stores.request import Request
 from wakeful.stores.stored import StoredEvent
 from wakeful.stores.verbs.sending import Sent
@@ -61,7 +61,6 @@ class Reader(
     feeding.Reading,
     checking_in.ReadsCheckins,
     quarantine.Counting,
-    retiring.Reading,
     Protocol,
 ):
     """What is stored, as JSON-ready objects.
@@ -98,10 +97,6 @@ class Reader(
         """One run with all that belongs to it, or None."""
         ...
 
-    async def listed_apps(self) -> list[Shown]:
-        """The apps that have to do with the store."""
-        ...
-
     async def why(self, identifier: str, /) -> Shown | None:
         """The whole story of an event, a run, a delivery or a schedule, or None."""
         ...
@@ -135,7 +130,7 @@ class Reader(
         ...
 
 
-class Store(retiring.Retiring, Protocol):
+class Store(Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:
