@@ -22,6 +22,7 @@ import pytest
 from wakeful import App
 from wakeful.clock import SystemClock
 from wakeful.demo import bank
+from wakeful.demo.account import Account, compare
 from wakeful.demo.app import HOOK, STEPS
 from wakeful.demo.board import Board, Seen, SeenEffect
 from wakeful.demo.book import Book, Page
@@ -31,10 +32,10 @@ from wakeful.demo.counter import VARIABLE, Counter, write
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.github import GitHub
 from wakeful.demo.lines import add_line
-from wakeful.demo.live import LiveView, Seats
+from wakeful.demo.live import LiveView
 from wakeful.demo.pace import pace_for
 from wakeful.demo.scene import Advice, Message, Row, Scene, what_became_of
-from wakeful.demo.summary import Account, compare
+from wakeful.demo.seats import Seats
 from wakeful.stores.opening import open_database
 from wakeful.stores.reading import Reader
 

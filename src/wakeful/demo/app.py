@@ -29,14 +29,24 @@ from wakeful.verify import github
 INBOX = "WAKEFUL_DEMO_INBOX"
 HOOK = "/hooks/github"
 HOOK_SECRET = "WAKEFUL_DEMO_GITHUB"  # noqa: S105 the name of the variable that it is in
+UNKNOWN = "old-"  # the inventory has no host whose name begins so
+ACT = "act"
+# The view draws these as a bar, in the order in which a run does them.
+STEPS: dict[str, tuple[str, ...]] = {
+    "triage": ("classify", "find_article", "summarise", "emit ticket.triaged"),
+    "answer": ("read_article", "draft_reply"),
+    "invoice": ("load_invoice", "match_amount", "compute_tax", "prepare_entry"),
+    "enrich": ("look_up", "read_tags", "rate"),
+    "refund": ("check_refund", ACT, "write_entry"),
+    "filing": ("read_note", "file_away"),
+    "review": ("read_changes", "write_review"),
+}
 
 app = App("operations")
 
 
 class Item(BaseModel):
-    """What all data here has: an id, by which `@counted` tells one from another."""
-
-    id: str
+    id: str  # by which `@counted` tells one from another
 
 
 class Ticket(Item):
@@ -47,32 +57,6 @@ class Triaged(Item):
     kind: str
     summary: str
     article: str
-
-
-class Payment(Item):
-    invoice: int
-    amount: Decimal
-    currency: str
-
-
-class Host(Item):
-    shaky: bool = False
-
-
-class Refund(Item):
-    amount: Decimal
-    way: bank.Way
-
-
-class Note(Item):
-    path: Path
-
-
-class PullRequest(Item):
-    title: str
-
-
-# triage and answer
 
 
 @counted(0.5)
@@ -113,11 +97,13 @@ def draft_reply(ticket: Triaged, advice: str) -> str:
 
 @app.agent(on("ticket.triaged"), owner="support")
 async def answer(run: Run, ticket: Triaged) -> str:
-    advice = await run.step(read_article, ticket)
-    return await run.step(draft_reply, ticket, advice)
+    return await run.step(draft_reply, ticket, await run.step(read_article, ticket))
 
 
-# invoice
+class Payment(Item):
+    invoice: int
+    amount: Decimal
+    currency: str
 
 
 @counted(0.7)
@@ -148,10 +134,10 @@ async def invoice(run: Run, payment: Payment) -> str:
     return await run.step(prepare_entry, payment, difference, tax)
 
 
-# enrich
+class Host(Item):
+    shaky: bool = False
 
 
-UNKNOWN = "old-"
 calls: Counter[str] = Counter()
 
 
@@ -186,12 +172,14 @@ async def enrich(run: Run, host: Host) -> dict[str, int]:
     return {host.id: await run.step(rate, host, tags)}
 
 
-# refund
+class Refund(Item):
+    amount: Decimal
+    way: bank.Way
 
 
 @counted(0.3)
 def check_refund(wanted: Refund) -> bool:
-    return wanted.amount < LARGEST_REFUND
+    return wanted.amount < 500
 
 
 @action(safety="idempotent", timeout="1s", backoff="300ms")
@@ -221,19 +209,16 @@ def write_entry(wanted: Refund, booking: str | None) -> str:
     return f"{wanted.id}: {wanted.amount} paid back by {wanted.way}, booking {booking or 'on the statement'}"
 
 
-LARGEST_REFUND = Decimal(500)
-PAYMENTS = {"transfer": transfer, "card": pay_to_card, "cheque": send_cheque}
-
-
 @app.agent(on("refund.requested"), owner="accounts")
 async def refund(run: Run, wanted: Refund) -> str:
     if not await run.step(check_refund, wanted):
-        raise Persistent(f"{wanted.amount} is more than {LARGEST_REFUND}")
-    booking = await run.act(PAYMENTS[wanted.way], wanted)
-    return await run.step(write_entry, wanted, booking)
+        raise Persistent(f"{wanted.amount} is too much to be paid back")
+    ways = {"transfer": transfer, "card": pay_to_card, "cheque": send_cheque}
+    return await run.step(write_entry, wanted, await run.act(ways[wanted.way], wanted))
 
 
-# filing
+class Note(Item):
+    path: Path
 
 
 @counted(0.4)
@@ -246,21 +231,17 @@ def file_away(note: Note, words: list[str]) -> str:
     return f"{note.id}: {len(words)} words, filed under {words[0].lower()}"
 
 
-@app.agent(
-    files(
-        f"{os.environ.get(INBOX, 'inbox')}/*.md",
-        settle="200ms",
-        operations="created",
-        data='{"id": data.name, "path": data.path}',
-    ),
-    owner="support",
-)
+INBOX_FILES = f"{os.environ.get(INBOX, 'inbox')}/*.md"
+FILE_AS_NOTE = '{"id": data.name, "path": data.path}'
+
+
+@app.agent(files(INBOX_FILES, settle="200ms", operations="created", data=FILE_AS_NOTE), owner="support")
 async def filing(run: Run, note: Note) -> str:
-    words = await run.step(read_note, note)
-    return await run.step(file_away, note, words)
+    return await run.step(file_away, note, await run.step(read_note, note))
 
 
-# review
+class PullRequest(Item):
+    title: str
 
 
 @counted(0.4)
@@ -273,28 +254,14 @@ def write_review(asked: PullRequest, lines: int) -> str:
     return f"{asked.id}: {asked.title}, {lines} lines, looks good"
 
 
-@app.agent(
-    webhook(
-        HOOK,
-        verify=github(secret=env(HOOK_SECRET)),
-        type="github.pull_request.opened",
-        data='{"id": data.repository.name + "#" + string(data.number), "title": data.pull_request.title}',
-    ),
-    owner="platform",
+OPENED = webhook(
+    HOOK,
+    verify=github(secret=env(HOOK_SECRET)),
+    type="github.pull_request.opened",
+    data='{"id": data.repository.name + "#" + string(data.number), "title": data.pull_request.title}',
 )
+
+
+@app.agent(OPENED, owner="platform")
 async def review(run: Run, asked: PullRequest) -> str:
-    lines = await run.step(read_changes, asked)
-    return await run.step(write_review, asked, lines)
-
-
-# What the view draws as a bar, in the order in which a run does it.
-ACT = "act"
-STEPS: dict[str, tuple[str, ...]] = {
-    "triage": ("classify", "find_article", "summarise", "emit ticket.triaged"),
-    "answer": ("read_article", "draft_reply"),
-    "invoice": ("load_invoice", "match_amount", "compute_tax", "prepare_entry"),
-    "enrich": ("look_up", "read_tags", "rate"),
-    "refund": ("check_refund", ACT, "write_entry"),
-    "filing": ("read_note", "file_away"),
-    "review": ("read_changes", "write_review"),
-}
+    return await run.step(write_review, asked, await run.step(read_changes, asked))

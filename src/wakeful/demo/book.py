@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from wakeful.demo.lines import Lines
@@ -18,6 +18,9 @@ class Page:
     looked: int = 0
     unheard: int = 0
 
+    def add(self, what: str) -> None:
+        setattr(self, what, getattr(self, what) + 1)
+
 
 class Book:
     """Reads the bank's book as it grows."""
@@ -25,18 +28,18 @@ class Book:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lines = Lines(path)
+        self._total = Page()
         self.pages: dict[str, Page] = {}
 
     def read(self) -> None:
         """Take in the lines that were added since the last time."""
-        for entry in self._lines.added():
-            page = self.pages.setdefault(entry["reference"], Page())
-            setattr(page, entry["what"], getattr(page, entry["what"]) + 1)
+        for line in self._lines.added():
+            self.pages.setdefault(line["reference"], Page()).add(line["what"])
+            self._total.add(line["what"])
 
     def page(self, reference: str) -> Page:
         """What there is about a refund, be it nothing."""
         return self.pages.get(reference, Page())
 
     def total(self) -> Page:
-        """All of it, summed up."""
-        return Page(*map(sum, zip(*(astuple(page) for page in self.pages.values()), strict=True)))
+        return self._total

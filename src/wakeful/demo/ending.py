@@ -6,7 +6,6 @@ The second happens when the director is gone, however it went.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 
@@ -16,11 +15,6 @@ async def told_to_end() -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
-
-    def hear() -> None:
-        if not os.read(sys.stdin.fileno(), 1):
-            loop.remove_reader(sys.stdin.fileno())
-            over.set()
-
-    loop.add_reader(sys.stdin.fileno(), hear)
+    loop.add_reader(sys.stdin, over.set)  # the director writes nothing: there is only an end to be read
     await over.wait()
+    loop.remove_reader(sys.stdin)

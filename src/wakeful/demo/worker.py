@@ -10,11 +10,9 @@ from wakeful.demo.ending import told_to_end
 from wakeful.demo.pace import pace
 from wakeful.telemetry.logs import configure_logs
 
-GRACE = 2.5
-
 
 async def run() -> None:
-    async with app.running(grace=GRACE * pace()):
+    async with app.running(grace=2.5 * pace()):
         await told_to_end()
 
 
