@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from wakeful.demo.app import HOOK
+from wakeful.demo.bank import Book, Page
 from wakeful.demo.board import Board, Identity, Seen, SeenEffect
-from wakeful.demo.book import Book, Page
 from wakeful.demo.counter import Counter
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.scene import what_became_of
@@ -42,15 +42,14 @@ class Outside:
 
 @dataclass(slots=True)
 class Account:
-    """The books: every event in exactly one column. What the feeder and the counter know stays with them."""
+    """The books. What the feeder and the counter know stays with them."""
 
     feeder: Feeder
     counter: Counter
+    kills: list[Kill] = field(default_factory=list)
     accepted: int = 0
-    done: int = 0
-    dead: list[Seen] = field(default_factory=list)
-    open: list[Seen] = field(default_factory=list)
-    unmatched: list[str] = field(default_factory=list)
+    columns: dict[str, list[Seen]] = field(default_factory=lambda: {"done": [], "dead": [], "open": []})
+    unmatched: list[str] = field(default_factory=list)  # types
     lost: list[Identity] = field(default_factory=list)
     too_many_runs: int = 0
     from_within: int = 0
@@ -59,17 +58,12 @@ class Account:
     taken: int = 0  # webhooks that are in the store
     recorded: int = 0
     uncounted: int = 0
-    repaired: list[Seen] = field(default_factory=list)
     outside: Outside = field(default_factory=Outside)
 
     @property
-    def columns(self) -> tuple[int, int, int, int]:
-        return self.done, len(self.dead), len(self.unmatched), len(self.open)
-
-    @property
     def balanced(self) -> bool:
-        """Does every accepted event stand in one column?"""
-        return self.accepted == sum(self.columns) and not self.lost and not self.too_many_runs
+        """Does every accepted event stand in exactly one column?"""
+        return not self.lost and not self.too_many_runs
 
     @property
     def let_in(self) -> int:
@@ -79,36 +73,41 @@ class Account:
     @property
     def good(self) -> bool:
         broken = self.told_twice or self.let_in or self.counter.repeated or self.uncounted
-        return self.balanced and not broken and self.outside.good
+        stuck = any(kill.stuck for kill in self.kills)
+        return self.balanced and not broken and self.outside.good and not stuck
 
 
-def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder) -> Account:
+def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder, kills: list[Kill]) -> Account:
     """Sort every event that was answered, or that a run emitted, by what became of it."""
     runs = {seen.identity: seen for seen in board.runs.values()}  # each type here has one agent
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
-    stored = board.accepted()
-    account = Account(feeder, counter, accepted=len(answered | stored), too_many_runs=len(board.runs) - len(runs))
+    stored, recorded = board.accepted(), set(board.recorded())
     files = [identity for source, identity in stored if source.startswith("/files/")]
-    account.from_within = len(stored - answered) - len(files)
-    account.found = len({name.partition("@")[0] for name in files} & set(feeder.dropped))
-    account.told_twice = len(files) - account.found
-    account.taken = sum(source == HOOK for source, _ in stored)
+    found = len({name.partition("@")[0] for name in files} & set(feeder.dropped))
+    account = Account(
+        feeder,
+        counter,
+        kills,
+        accepted=len(answered | stored),
+        too_many_runs=len(board.runs) - len(runs),
+        from_within=len(stored - answered) - len(files),
+        found=found,
+        told_twice=len(files) - found,
+        taken=sum(source == HOOK for source, _ in stored),
+        recorded=len(recorded),
+        uncounted=len(recorded - counter.finished_keys()),
+        outside=compare(board.effects(), book),
+    )
     for identity in answered | stored:
         event, seen = board.events.get(identity), runs.get(identity)
         if event is not None and event["state"] == "unmatched":
             account.unmatched.append(event["type"])
         elif event is None or seen is None:
             account.lost.append(identity)
-        elif seen.state == "done":
-            account.done += 1
         else:
-            (account.open if seen.is_open else account.dead).append(seen)
-    for column in (account.dead, account.open):
+            account.columns["open" if seen.is_open else "done" if seen.state == "done" else "dead"].append(seen)
+    for column in account.columns.values():
         column.sort(key=lambda seen: seen.created_at)
-    recorded = set(board.recorded())
-    account.recorded, account.uncounted = len(recorded), len(recorded - counter.finished_keys())
-    account.repaired = [seen for seen in board.runs.values() if seen.state == "done" and seen.remedies]
-    account.outside = compare(board.effects(), book)
     return account
 
 

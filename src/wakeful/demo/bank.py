@@ -9,7 +9,7 @@ it is paid:
     cheque     neither: a second request is a second cheque. Only a person, with the statement in hand, can tell
 
 One line of JSON comes in and one goes out. The bank writes down each request and each booking in its book, `bank.log`,
-before any answer: `book.py` reads it.
+before any answer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ import itertools
 import json
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from wakeful.demo.ending import told_to_end
-from wakeful.demo.lines import add_line
+from wakeful.demo.lines import Lines, add_line
+from wakeful.demo.orders import told_to_end
 
 VARIABLE = "WAKEFUL_DEMO_BANK"
 HOST = "127.0.0.1"
@@ -96,6 +97,43 @@ class Bank:
 
     def _write(self, what: str, reference: str) -> None:
         add_line(self._book, {"what": what, "reference": reference})
+
+
+@dataclass(slots=True)
+class Page:
+    """What the book says about one refund."""
+
+    asked: int = 0
+    booked: int = 0
+    known: int = 0
+    looked: int = 0
+    unheard: int = 0
+
+    def add(self, what: str) -> None:
+        setattr(self, what, getattr(self, what) + 1)
+
+
+class Book:
+    """Reads the bank's book as it grows: counted where neither the worker nor the store can touch it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = Lines(path)
+        self._total = Page()
+        self.pages: dict[str, Page] = {}
+
+    def read(self) -> None:
+        """Take in the lines that were added since the last time."""
+        for line in self._lines.added():
+            self.pages.setdefault(line["reference"], Page()).add(line["what"])
+            self._total.add(line["what"])
+
+    def page(self, reference: str) -> Page:
+        """What there is about a refund, be it nothing."""
+        return self.pages.get(reference, Page())
+
+    def total(self) -> Page:
+        return self._total
 
 
 async def run(book: Path) -> None:

@@ -103,10 +103,10 @@ class Seen:
 
     def marks(self, counter: Counter, worker: int | None) -> list[Mark]:
         """Its steps as a bar; `worker` is the one at work."""
-        left = STEPS[self.agent][len(self.recorded) :]
-        marks: list[Mark] = ["done"] * len(self.recorded) + ["open"] * len(left)
-        if left:
-            marks[len(self.recorded)] = self._mark_of(left[0], counter, worker)
+        steps, now = STEPS[self.agent], len(self.recorded)
+        marks: list[Mark] = ["done" if place < now else "open" for place in range(len(steps))]
+        if now < len(steps):
+            marks[now] = self._mark_of(steps[now], counter, worker)
         return marks
 
     def _mark_of(self, step: str, counter: Counter, worker: int | None) -> Mark:
@@ -129,7 +129,7 @@ class Board:
     """Everything that was accepted and what became of it."""
 
     def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+        self.reader = reader
         self.events: dict[Identity, dict[str, Any]] = {}
         self.runs: dict[str, Seen] = {}
 
@@ -145,7 +145,7 @@ class Board:
             created_at = moment(run["created_at"]) or 0.0
             self.runs[run["id"]] = Seen(run["id"], run["agent"], run["event"]["type"], identity, created_at, subject)
         changing = [seen for seen in self.runs.values() if seen.is_open or seen.state == "dead"]
-        for seen, found in zip(changing, await self._reader.whole_runs([seen.id for seen in changing]), strict=True):
+        for seen, found in zip(changing, await self.reader.whole_runs([seen.id for seen in changing]), strict=True):
             if found is not None:
                 seen.update(found)
 
@@ -153,7 +153,7 @@ class Board:
         self, noun: Literal["runs", "events"], is_new: Callable[[dict[str, Any]], bool]
     ) -> list[dict[str, Any]]:
         """What a listing has that was not seen yet, the oldest first. Listings begin with the newest."""
-        read = self._reader.runs if noun == "runs" else self._reader.events
+        read = self.reader.runs if noun == "runs" else self.reader.events
         page = await read(limit=PAGE)
         found: list[dict[str, Any]] = page[noun]
         while page["next"] is not None and is_new(found[-1]):

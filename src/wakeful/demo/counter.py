@@ -12,46 +12,33 @@ the store are compared, after each kill:
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
 
 from wakeful.demo.lines import Lines, add_line
-from wakeful.demo.pace import pace
-
-P = ParamSpec("P")
-T = TypeVar("T")
+from wakeful.demo.orders import pace
 
 VARIABLE = "WAKEFUL_DEMO_COUNTER"
 
-Key = tuple[str, str]  # the step's name, and the id of its first argument
+Key = tuple[str, str]  # the step's name, and the id of what it is about
 
 
-def counted(seconds: float) -> Callable[[Callable[P, T]], Callable[P, Coroutine[Any, Any, T]]]:
-    """Make a step of a body: it takes as long as a real one would, and writes down when it begins and how it ends."""
-
-    def decorate(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-        @functools.wraps(function)
-        async def body(*args: P.args, **kwargs: P.kwargs) -> T:
-            item: Any = args[0]
-            write(function.__name__, item.id, "began")
-            ending = "stopped"
-            try:
-                await asyncio.sleep(seconds * pace())
-                ending = "failed"
-                result = function(*args, **kwargs)
-                ending = "finished"
-            finally:
-                write(function.__name__, item.id, ending)
-            return result
-
-        return body
-
-    return decorate
+@asynccontextmanager
+async def counted(step: str, subject: str, seconds: float) -> AsyncIterator[None]:
+    """The body of a step, which takes so long: a line when it begins, and one that says how it ends."""
+    write(step, subject, "began")
+    ending = "stopped"
+    try:
+        await asyncio.sleep(seconds * pace())
+        ending = "failed"
+        yield
+        ending = "finished"
+    finally:
+        write(step, subject, ending)
 
 
 def write(step: str, subject: str, what: str) -> None:

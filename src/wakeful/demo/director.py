@@ -1,17 +1,9 @@
 """The director: has events fed, starts the worker, kills it in mid-run, starts another, and closes the books.
 
-The story of one round, in seconds at pace 1 (a short demonstration goes faster):
-
-    0.0  events come in, no worker yet           2.6  data that does not fit       6.4  four payments at once
-    0.2  a refund by transfer                    3.2  a refund by cheque: held     7.4  SIGKILL, as soon as enough runs are
-    0.8  the first worker                        3.8  a step that can never work        in the middle; a file that nobody sees,
-    1.2  a file in a folder                      4.2  a webhook, wrongly signed         a webhook that is answered; then the
-    1.4  a webhook, signed                       5.0  a second delivery                 next worker
-    1.6  an event that nobody handles                                                   ...and when all of them have ended,
-    2.0  a refund by card                                                               what waits for a person
-
-Without a time limit rounds follow each other until Ctrl-C. Whatever ends it, the worker is stopped, the terminal is put
-back, and the books are closed.
+A round of the story: events come in before there is a worker, and then trouble of every kind (`Feeder` has the timetable);
+SIGKILL, as soon as enough runs are in the middle; a file and a webhook without a worker; the next worker, and when all runs
+have ended, what waits for a person. Without a time limit rounds follow each other until Ctrl-C. Whatever ends it, the
+worker is stopped, the terminal is put back, and the books are closed.
 """
 
 from __future__ import annotations
@@ -22,6 +14,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -30,9 +23,11 @@ from rich.console import Console
 
 from wakeful.demo.account import close_the_books
 from wakeful.demo.app import STEPS, app
+from wakeful.demo.bank import Book
 from wakeful.demo.board import Board
 from wakeful.demo.child import Bank, ChildDied
 from wakeful.demo.command import CommandFailed
+from wakeful.demo.counter import Counter
 from wakeful.demo.desk import Desk
 from wakeful.demo.feeder import ROUND, Feeder
 from wakeful.demo.github import github_beside
@@ -73,36 +68,35 @@ async def perform(console: Console, folder: Path, seconds: float | None, *, keep
     inbox = folder / "inbox"
     inbox.mkdir()
     async with app.running(worker=False, store=store) as runtime, github_beside(app) as github:
-        view = choose_view(console)
-        stage = Stage(Board(runtime.reader), view, folder, seconds, keep=keep)
+        board, counter, book = Board(runtime.reader), Counter(folder / "steps.log"), Book(folder / "bank.log")
+        stage = Stage(board, counter, book, choose_view(console), store, folder, seconds, keep)
         feeder = Feeder(app, inbox, github, partial(stage.say, minor=True))
-        takeover = Takeover(stage, feeder, runtime.reader, store)
-        with view.screen:
-            await Director(stage, feeder, takeover, Desk(stage, feeder.corrections, store)).run()
-        account = close_the_books(stage.board, stage.counter, stage.book, feeder)
-    kills = takeover.kills
-    print_account(console, account, kills, elapsed=stage.elapsed, store=store, folder=folder, keep=keep)
-    return 0 if account.good and not any(kill.stuck for kill in kills) else 1
+        takeover = Takeover(stage, feeder)
+        with stage.view.screen():
+            await Director(stage, feeder, takeover, Desk(stage, feeder.corrections)).run()
+    account = close_the_books(board, counter, book, feeder, takeover.kills)
+    print_account(console, account, stage)
+    return 0 if account.good else 1
 
 
+@dataclass(slots=True)
 class Director:
     """One demonstration."""
 
-    def __init__(self, stage: Stage, feeder: Feeder, takeover: Takeover, desk: Desk) -> None:
-        self._stage = stage
-        self._feeder = feeder
-        self._takeover = takeover
-        self._desk = desk
-        self._interrupted = False
+    stage: Stage
+    feeder: Feeder
+    takeover: Takeover
+    desk: Desk
+    interrupted: bool = False
 
     async def run(self) -> None:
         """Feed, show and play until the story ends or a signal ends it."""
-        stage = self._stage
-        stage.advice = self._desk.advice
+        stage = self.stage
+        stage.advice = self.desk.advice
         try:
             async with asyncio.TaskGroup() as group:
                 showing = group.create_task(stage.show())
-                feeding = group.create_task(self._feeder.play(lambda: stage.elapsed, stage.seconds, stage.pace))
+                feeding = group.create_task(self.feeder.play(lambda: stage.elapsed, stage.seconds, stage.pace))
                 story = group.create_task(self._play())
                 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     asyncio.get_running_loop().add_signal_handler(number, self._interrupt, story)
@@ -121,36 +115,36 @@ class Director:
 
     def _interrupt(self, story: asyncio.Task[None]) -> None:
         """End the story. The second time, do not wait for the worker either."""
-        if self._interrupted and self._stage.worker is not None:
-            self._stage.worker.kill()
-        self._interrupted = True
+        if self.interrupted and self.stage.worker is not None:
+            self.stage.worker.kill()
+        self.interrupted = True
         story.cancel()
 
     async def _stop_worker(self) -> None:
         """Let it finish or give back what runs."""
-        if self._stage.worker is not None:
-            if self._interrupted:
-                self._stage.say("Stopping: the worker finishes what it can and gives the rest back.", "bold yellow")
-            await self._stage.worker.stop(10.0)
-            self._stage.worker = None
+        if self.stage.worker is not None:
+            if self.interrupted:
+                self.stage.say("Stopping: the worker finishes what it can and gives the rest back.", "bold yellow")
+            await self.stage.worker.stop(10.0)
+            self.stage.worker = None
 
     async def _play(self) -> None:
-        stage, desk = self._stage, self._desk
+        stage, desk = self.stage, self.desk
         stage.say("Events come in and no worker runs yet. Accepted means: it is on disk.")
         stage.bank = await Bank.open(book=stage.book.path, log=stage.folder / "bank-errors.log")
         await self._at(FIRST_WORKER_AT)
-        await self._takeover.start_worker()
+        await self.takeover.start_worker()
         stage.say(f"Worker {stage.at_work} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
         kill_at = KILL_AT
         while self._has_time_to_kill(kill_at):
             await self._at(kill_at)
-            await self._takeover.kill_and_resume()
+            await self.takeover.kill_and_resume()
             await desk.clear()
             kill_at += ROUND
             if self._has_time_to_kill(kill_at):
                 await asyncio.sleep(CALM)
                 stage.say(f"All is calm. The next kill comes at about {clock(kill_at)}.")
-        await self._feeder.over.wait()
+        await self.feeder.over.wait()
         stage.say("No more events: the last runs finish.")
         await stage.until(
             lambda: all(seen.state == "held" for seen in stage.board.open_runs()), at_most=stage.left + OVERRUN
@@ -162,12 +156,12 @@ class Director:
 
     def _has_time_to_kill(self, at: float) -> bool:
         """The first kill is made to fit, by the pace, unless the time is very short."""
-        if self._stage.seconds is None:
+        if self.stage.seconds is None:
             return True
         if at == KILL_AT:
-            return self._stage.seconds >= TOO_SHORT_TO_KILL
-        return at + AFTER_A_KILL < self._stage.seconds
+            return self.stage.seconds >= TOO_SHORT_TO_KILL
+        return at + AFTER_A_KILL < self.stage.seconds
 
     async def _at(self, when: float) -> None:
         """Until this moment of the story."""
-        await asyncio.sleep(max(0.0, when * self._stage.pace - self._stage.elapsed))
+        await asyncio.sleep(max(0.0, when * self.stage.pace - self.stage.elapsed))

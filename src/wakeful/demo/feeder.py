@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.app import App
-from wakeful.demo.app import UNKNOWN
 from wakeful.demo.bank import Way
 from wakeful.demo.github import GitHub
 from wakeful.model import Receipt
@@ -26,17 +25,6 @@ ROUND = 40.0
 FEED_EVERY = 0.75
 LAST_RUNS = 5.0  # what the last runs need after the last event
 REFUSED = 401
-TEXTS = (
-    "The export ends with an error after ten minutes. It worked last week.",
-    "The invoice shows the wrong VAT rate. The country is right.",
-    "How can a report be sent every Monday. It is sent daily now.",
-    "Search is slow since the update. Other pages are fine.",
-)
-NOTES = (
-    "Keys: the spare ones are with the porter.",
-    "Meeting moved to Thursday, same room.",
-    "Printer on the second floor is out of toner again.",
-)
 HOSTS = ("web", "db", "cache", "queue", "mail")
 
 
@@ -104,12 +92,12 @@ class Feeder:
         await self._send("payment.received", self._last_payment)
 
     async def ticket(self) -> None:
-        number, name = self._next("T")
-        await self._send("ticket.created", {"id": name, "text": TEXTS[number % len(TEXTS)]})
+        await self._send("ticket.created", {"id": self._next("T")[1], "text": "The export ends with an error."})
 
     async def host(self) -> None:
-        number = next(self._numbers["host"])
-        await self._host(f"{HOSTS[number % len(HOSTS)]}-{number}", shaky=number % 2 == 1)
+        number, event = self._next("H")
+        host = f"{HOSTS[number % len(HOSTS)]}-{number}"
+        await self._send("host.added", {"id": host, "shaky": number % 2 == 1}, event)
 
     # trouble
 
@@ -126,7 +114,7 @@ class Feeder:
 
     async def unknown_host(self) -> None:
         """A step of its run will fail, and would every time."""
-        await self._host(f"{UNKNOWN}{next(self._numbers[UNKNOWN])}", shaky=False)
+        await self._send("host.added", {"id": self._next("old")[1]})
 
     async def unmatched(self) -> None:
         """An event that no agent handles."""
@@ -140,9 +128,8 @@ class Feeder:
 
     async def file(self, ending: str = ": an agent wakes on it.") -> None:
         """A file is dropped into the folder."""
-        number = next(self._numbers["note"])
-        name = f"note-{number}.md"
-        (self._inbox / name).write_text(NOTES[number % len(NOTES)], encoding="utf-8")
+        name = f"{self._next('note')[1]}.md"
+        (self._inbox / name).write_text("Keys: the spare ones are with the porter.", encoding="utf-8")
         self.dropped.append(name)
         self._say(f"{name} was dropped into inbox/{ending}")
 
@@ -164,12 +151,9 @@ class Feeder:
         self.turned_away += status == REFUSED
         self._say(f"A webhook with a wrong signature: answered {status}, kept in quarantine.")
 
-    def _next(self, letter: str) -> tuple[int, str]:
-        number = next(self._numbers[letter])
-        return number, f"{letter}-{number}"
-
-    async def _host(self, host: str, *, shaky: bool) -> None:
-        await self._send("host.added", {"id": host, "shaky": shaky}, event=self._next("H")[1])
+    def _next(self, kind: str) -> tuple[int, str]:
+        number = next(self._numbers[kind])
+        return number, f"{kind}-{number}"
 
     async def _send(self, kind: str, data: dict[str, Any], event: str | None = None) -> str:
         receipt = await self._app.emit(kind, data, id=event or data["id"], subject=data["id"])

@@ -53,13 +53,17 @@ class LiveView:
         self._console = console
         self._seats = Seats()
         self._symbol = 0 if console.encoding.lower().startswith("utf") else 1
-        self.screen = Live(console=console, screen=True, auto_refresh=False)
+        self._live = Live(console=console, screen=True, auto_refresh=False)
+
+    def screen(self) -> Live:
+        """Entered for as long as scenes are drawn."""
+        return self._live
 
     def tell(self, message: Message) -> None:
         """Nothing to do: the next picture shows it."""
 
     def paint(self, scene: Scene) -> None:
-        self.screen.update(Group(*self.picture(scene, *self._console.size)), refresh=True)
+        self._live.update(Group(*self.picture(scene, *self._console.size)), refresh=True)
 
     def picture(self, scene: Scene, width: int, height: int) -> list[Text]:
         """From top to bottom: title, what goes on now, counters, runs, what happened, what to type, where the files are."""

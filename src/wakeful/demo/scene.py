@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wakeful.demo.bank import Page
 from wakeful.demo.board import Mark, Seen, SeenEffect
-from wakeful.demo.book import Page
 from wakeful.demo.command import Command
 from wakeful.demo.counter import Counter
 

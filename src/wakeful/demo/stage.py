@@ -7,13 +7,14 @@ import contextlib
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from wakeful.demo.bank import Book
 from wakeful.demo.board import Board
-from wakeful.demo.book import Book
 from wakeful.demo.child import Bank, Child
 from wakeful.demo.counter import Counter
-from wakeful.demo.pace import pace_for
+from wakeful.demo.orders import pace_for
 from wakeful.demo.scene import Advice, Message, Scene, reason_of, row_of, what_became_of
 from wakeful.demo.view import View
 
@@ -23,27 +24,31 @@ REMEMBERED = 60
 TOLD_EFFECTS = {"held": "bold magenta", "confirmed": "bold green", "abandoned": "bold yellow"}
 
 
+@dataclass(slots=True)
 class Stage:
     """Everything that is seen and said, the processes that are watched, and the time of the story."""
 
-    def __init__(self, board: Board, view: View, folder: Path, seconds: float | None, *, keep: bool) -> None:
-        self.board = board
-        self.counter = Counter(folder / "steps.log")
-        self.book = Book(folder / "bank.log")
-        self.folder = folder
-        self.seconds = seconds
-        self.pace = pace_for(seconds)
-        self.worker: Child | None = None
-        self.bank: Bank | None = None
-        self.advice: Callable[[], Advice | None] = lambda: None
-        self._view = view
-        self._keep = keep
-        self._begun = time.monotonic()
-        self._looking = asyncio.Lock()
-        self._looked = asyncio.Event()
-        self._messages: list[Message] = []
-        self._headline = Message(0.0, "")
-        self._told: set[tuple[str, ...]] = set()
+    board: Board
+    counter: Counter
+    book: Book
+    view: View
+    store: str
+    folder: Path
+    seconds: float | None
+    keep: bool
+    worker: Child | None = None
+    bank: Bank | None = None
+    advice: Callable[[], Advice | None] = lambda: None
+    _begun: float = field(default_factory=time.monotonic)
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _looked: asyncio.Event = field(default_factory=asyncio.Event)
+    _messages: list[Message] = field(default_factory=list)
+    _headline: Message = field(default_factory=lambda: Message(0.0, ""))
+    _told: set[tuple[str, ...]] = field(default_factory=set)
+
+    @property
+    def pace(self) -> float:
+        return pace_for(self.seconds)
 
     @property
     def elapsed(self) -> float:
@@ -64,7 +69,7 @@ class Stage:
         self._messages = [*self._messages, message][-REMEMBERED:]
         if not minor or message.at - self._headline.at > HEADLINE_STAYS:
             self._headline = message
-        self._view.tell(message)
+        self.view.tell(message)
 
     async def look(self) -> None:
         """Read all there is, whole and one at a time: what was true before this call is in it. What runs do is counted
@@ -93,7 +98,7 @@ class Stage:
                 if child is not None:
                     child.check(what)
             await self.look()
-            self._view.paint(self._scene())
+            self.view.paint(self._scene())
             await asyncio.sleep(PAINT_EVERY)
 
     def _tell_news(self) -> None:
@@ -114,9 +119,9 @@ class Stage:
 
     def _is_news(self, *what: str) -> bool:
         """True once."""
-        is_new = what not in self._told
+        before = len(self._told)
         self._told.add(what)
-        return is_new
+        return len(self._told) > before
 
     def _scene(self) -> Scene:
         board, counter, worker = self.board, self.counter, self.worker
@@ -136,6 +141,4 @@ class Stage:
         state = "none" if worker is None else f"{worker.pid} {'at work' if self.at_work else 'starts'}"
         rows = [row_of(seen, counter, self.at_work, time.time()) for seen in list(board.runs.values())[-REMEMBERED:]]
         times = (self.elapsed, self.seconds)
-        return Scene(
-            *times, self.folder, self._keep, self._headline, self._messages, state, counts, rows, self.advice()
-        )
+        return Scene(*times, self.folder, self.keep, self._headline, self._messages, state, counts, rows, self.advice())

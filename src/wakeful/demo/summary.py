@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.demo.account import Account, Kill, Outside
+from wakeful.demo.account import Account, Outside
+from wakeful.demo.board import Seen
 from wakeful.demo.command import program
 from wakeful.demo.scene import reason_of, times
+from wakeful.demo.stage import Stage
 from wakeful.resources.words import number
 
 LISTED = 8
@@ -18,25 +20,17 @@ LISTED = 8
 Line = tuple[str, str, str]  # a label, the text beside it, its style
 
 
-def print_account(
-    console: Console, account: Account, kills: list[Kill], *, elapsed: float, store: str, folder: Path, keep: bool
-) -> None:
+def print_account(console: Console, account: Account, stage: Stage) -> None:
     """The account for people."""
+    _print(console, f"\nWhat happened in {stage.elapsed:.0f} s", _events(account))
+    _print(console, "", _steps(account), _effects(account.outside), _repaired(account), _killed(account))
+    _print(console, "\nNext", _next(stage))
 
-    def section(title: str, *lines: Line) -> None:
-        console.print(Text(title, style="bold"), soft_wrap=True)
-        for label, text, style in lines:
-            console.print(Text.assemble((f"  {label:<11}", "bold"), (text, style)), soft_wrap=True)
 
-    section(f"\nWhat happened in {elapsed:.0f} s", *_events(account))
-    section("", *_steps(account), *_effects(account.outside), *_repaired(account), *_killed(kills))
-    kept = [("", f"{program()} runs --store {store}", ""), ("kept", f"{folder}", "")]
-    section(
-        "\nNext",
-        ("", f"{program()} init       a small project that runs at once", ""),
-        ("", f"{program()} --help     everything else", ""),
-        *(kept if keep else [("", f"{folder} was removed; --keep keeps it", "dim")]),
-    )
+def _print(console: Console, title: str, *parts: Iterator[Line]) -> None:
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    for label, text, style in itertools.chain(*parts):
+        console.print(Text.assemble((f"  {label:<11}", "bold"), (text, style)), soft_wrap=True)
 
 
 def _events(account: Account) -> Iterator[Line]:
@@ -45,9 +39,10 @@ def _events(account: Account) -> Iterator[Line]:
     yield "accepted", f"{number(account.accepted, 'event')}{within}", ""
     if feeder.duplicates:
         yield "", f"{feeder.duplicates} more delivered a second time: no second run", ""
-    yield "done", f"{account.done}", ""
-    yield "dead", f"{len(account.dead)}", "red" if account.dead else ""
-    yield from _first([f"{seen.agent} {seen.subject}: {reason_of(seen)}" for seen in account.dead], "more like these")
+    done, dead, still_open = account.columns["done"], account.columns["dead"], account.columns["open"]
+    yield "done", f"{len(done)}", ""
+    yield "dead", f"{len(dead)}", "red" if dead else ""
+    yield from _first([f"{seen.agent} {seen.subject}: {reason_of(seen)}" for seen in dead], "more like these")
     left = len(feeder.dropped) - account.found
     waits = f"; {left} in the folder until a worker reads it" if left else ""
     yield "files", f"{len(feeder.dropped)} dropped, {account.found} of them an event{waits}", ""
@@ -62,21 +57,19 @@ def _events(account: Account) -> Iterator[Line]:
     kinds = ", ".join(sorted(set(account.unmatched)))
     kept = f" ({kinds}: no agent handles it, so it is kept)" if kinds else ""
     yield "unmatched", f"{len(account.unmatched)}{kept}", ""
-    yield "open", f"{len(account.open)}" + (" (they go on when a worker starts)" if account.open else ""), ""
-    yield from _first(
-        [
-            f"{seen.agent} {seen.subject}: {seen.state}{' for a person' if seen.state == 'held' else ''}, "
-            f"{number(len(seen.keys()), 'step')} finished"
-            for seen in account.open
-        ],
-        "more",
-    )
-    columns = "{} done + {} dead + {} unmatched + {} open".format(*account.columns)
+    yield "open", f"{len(still_open)}" + (" (they go on when a worker starts)" if still_open else ""), ""
+    yield from _first([_state_of(seen) for seen in still_open], "more")
+    columns = f"{len(done)} done + {len(dead)} dead + {len(account.unmatched)} unmatched + {len(still_open)} open"
     if account.balanced:
         yield "", f"{account.accepted} = {columns}: nothing was lost.", "green"
     else:
         yield "", f"{account.accepted} is not {columns}", "bold red"
         yield "", f"LOST: {account.lost[:LISTED]}; runs too many: {account.too_many_runs}", "bold red"
+
+
+def _state_of(seen: Seen) -> str:
+    waits = " for a person" if seen.state == "held" else ""
+    return f"{seen.agent} {seen.subject}: {seen.state}{waits}, {number(len(seen.keys()), 'step')} finished"
 
 
 def _steps(account: Account) -> Iterator[Line]:
@@ -116,25 +109,34 @@ def _effects(outside: Outside) -> Iterator[Line]:
 
 
 def _repaired(account: Account) -> Iterator[Line]:
-    label = "repaired"
-    for seen in account.repaired[:LISTED]:
+    repaired = [seen for seen in account.columns["done"] if seen.remedies]
+    for place, seen in enumerate(repaired[:LISTED]):
         remedy = seen.remedies[-1]
         note = f" ({remedy.note})" if remedy.note else ""
-        yield label, f"{seen.agent} {seen.subject}: {reason_of(seen, remedy.error)}", ""
+        yield "" if place else "repaired", f"{seen.agent} {seen.subject}: {reason_of(seen, remedy.error)}", ""
         yield "", f"replayed with other data by {remedy.operator}{note}: done", "green"
-        label = ""
 
 
-def _killed(kills: list[Kill]) -> Iterator[Line]:
-    for kill in kills:
+def _killed(account: Account) -> Iterator[Line]:
+    for kill in account.kills:
         yield "killed", f"worker {kill.pid} by SIGKILL in the middle of {number(kill.runs, 'run')}", ""
         if kill.resumed_after is not None:
-            resumed = f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up"
-            yield "", f"{resumed}, {number(kill.kept, 'finished step')} kept", ""
+            kept = number(kill.kept, "finished step")
+            yield "", f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {kept} kept", ""
         elif kill.stuck:
             yield "", f"{number(kill.stuck, 'run')} did not go on with the next worker", "bold red"
         elif kill.runs:
             yield "", "the demonstration ended before the next worker took over", ""
+
+
+def _next(stage: Stage) -> Iterator[Line]:
+    yield "", f"{program()} init       a small project that runs at once", ""
+    yield "", f"{program()} --help     everything else", ""
+    if stage.keep:
+        yield "", f"{program()} runs --store {stage.store}", ""
+        yield "kept", f"{stage.folder}", ""
+    else:
+        yield "", f"{stage.folder} was removed; --keep keeps it", "dim"
 
 
 def _first(lines: list[str], more: str) -> Iterator[Line]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 
-from wakeful.demo import bank, counter, pace
+from wakeful.demo import bank, counter, orders
 from wakeful.demo.account import Kill
 from wakeful.demo.app import ACT, INBOX, STEPS
 from wakeful.demo.board import Seen
@@ -12,7 +13,6 @@ from wakeful.demo.child import Child
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.stage import Stage
 from wakeful.resources.words import number
-from wakeful.stores.reading import Reader
 
 ENOUGH_RUNS = 5
 WAIT_FOR_ENOUGH = 2.5
@@ -20,36 +20,34 @@ WITHOUT_WORKER = 2.2
 PATIENCE = 12.0  # on a slow machine everything takes longer
 
 
+@dataclass(slots=True)
 class Takeover:
     """Starts workers, and kills them."""
 
-    def __init__(self, stage: Stage, feeder: Feeder, reader: Reader, store: str) -> None:
-        self._stage = stage
-        self._feeder = feeder
-        self._reader = reader
-        self._store = store
-        self.kills: list[Kill] = []
+    stage: Stage
+    feeder: Feeder
+    kills: list[Kill] = field(default_factory=list)
 
     async def start_worker(self) -> None:
         """Another process, found at work."""
-        stage = self._stage
+        stage = self.stage
         assert stage.bank is not None, "the story opens the bank first"  # noqa: S101
         variables = {
-            "WAKEFUL_STORE": self._store,
+            "WAKEFUL_STORE": stage.store,
             counter.VARIABLE: str(stage.counter.path),
-            pace.VARIABLE: str(stage.pace),
+            orders.PACE: str(stage.pace),
             bank.VARIABLE: str(stage.bank.port),
             INBOX: str(stage.folder / "inbox"),
         }
         stage.worker = await Child.start("wakeful.demo.worker", log=stage.folder / "worker.log", **variables)
-        await stage.worker.join(self._reader)
+        await stage.worker.join(stage.board.reader)
 
     async def kill_and_resume(self) -> None:
         """SIGKILL in the middle of some runs; a moment without a worker; then another one, and what it takes over.
 
         Refunds come first: a kill would only cut off an answer that never comes anyway.
         """
-        stage = self._stage
+        stage = self.stage
         await stage.until(lambda: not self._acting(), at_most=PATIENCE)
         await stage.until(lambda: self._in_the_middle() >= ENOUGH_RUNS, at_most=WAIT_FOR_ENOUGH * stage.pace)
         await stage.until(lambda: self._in_the_middle() > 0, at_most=PATIENCE)
@@ -58,8 +56,8 @@ class Takeover:
         await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
         kept = number(kill.kept, "finished step")
         stage.say(f"No worker. Safe on disk: {kept}. Events still come in.", "bold yellow")
-        await self._feeder.file(", and nobody looks.")
-        asked, status = await self._feeder.webhook()
+        await self.feeder.file(", and nobody looks.")
+        asked, status = await self.feeder.webhook()
         stage.say(f"GitHub calls about {asked}: stored and answered {status}, without a worker.", minor=True)
         await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
         stage.say("Another worker is started on the same file.")
@@ -68,7 +66,7 @@ class Takeover:
 
     async def _kill(self) -> tuple[Kill, list[Seen]]:
         """SIGKILL, and what the dead leaves behind: runs that the store still calls running."""
-        stage, child = self._stage, self._stage.worker
+        stage, child = self.stage, self.stage.worker
         assert child is not None, "the story kills only what it has started"  # noqa: S101
         stage.worker = None
         child.kill()
@@ -84,7 +82,7 @@ class Takeover:
 
     async def _watch(self, kill: Kill, struck: list[Seen]) -> None:
         """Wait until the next worker goes on with each run, then until all of them have ended."""
-        stage, runs = self._stage, number(kill.runs, "run")
+        stage, runs = self.stage, number(kill.runs, "run")
 
         def stuck() -> list[Seen]:
             return [seen for seen in struck if seen.is_open and seen.state != "held" and not self._beginnings(seen)]
@@ -105,13 +103,13 @@ class Takeover:
             stage.say(f"{runs} ended. Of {steps} finished before the kill, {twice} ran again.", style)
 
     def _in_the_middle(self) -> int:
-        return sum(seen.in_the_middle for seen in self._stage.board.runs.values())
+        return sum(seen.in_the_middle for seen in self.stage.board.runs.values())
 
     def _acting(self) -> bool:
         """Is there an effect that has come neither to its end nor to a person?"""
         return any(
             not any(effect.state in {"confirmed", "held"} for effect in seen.effects)
-            for seen in self._stage.board.open_runs()
+            for seen in self.stage.board.open_runs()
             if ACT in STEPS[seen.agent]
         )
 
@@ -120,6 +118,6 @@ class Takeover:
         return [
             execution.began_at
             for step in STEPS[seen.agent]
-            for execution in self._stage.counter.executions.get((step, seen.subject), [])
-            if execution.worker == self._stage.at_work
+            for execution in self.stage.counter.executions.get((step, seen.subject), [])
+            if execution.worker == self.stage.at_work
         ]
