@@ -36,8 +36,8 @@ from wakeful.demo.live import LiveView
 from wakeful.demo.orders import pace_for
 from wakeful.demo.scene import Advice, Message, Row, Scene, what_became_of
 from wakeful.demo.seats import Seats
+from wakeful.readers.reader import Reader
 from wakeful.stores.opening import open_database
-from wakeful.stores.reading import Reader
 
 LONGEST = 60.0
 WORKER = re.compile(r"[Ww]orker (\d+) (?:is at work|dies|took over)")

@@ -12,9 +12,7 @@ from starlette.routing import Route
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_redo import redo_paths, redo_schemas
-from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
@@ -118,8 +116,6 @@ def _paths() -> Json:
         **app_paths(),
         **agent_paths(),
         **checkin_paths(),
-        **schedule_paths(),
-        **quarantine_paths(),
         **redo_paths(),
         "/v1/openapi.json": {
             "get": {
@@ -224,8 +220,6 @@ def _schemas() -> Json:
         **waiting_schemas(receipt),
         **redo_schemas(),
         **app_schemas(),
-        **schedule_schemas(),
-        **quarantine_schemas(),
         **resource_schemas(all_resources()),
         "Story": {"type": "object"},
         "Health": object_of(

@@ -13,13 +13,11 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring, scheduling
-from wakeful.stores.readers.events import StoredEvent
-from wakeful.stores.request import Actor, Request
-from wakeful.stores.timing import StoredSchedule
+from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring
+from wakeful.stores.request import Request
+from wakeful.stores.stored import StoredEvent
 from wakeful.stores.verbs.sending import Sent
 from wakeful.triggers.endpoint import Endpoint
-from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
@@ -62,8 +60,6 @@ class Reader(
     redelivery.Reading,
     feeding.Reading,
     checking_in.Reading,
-    scheduling.Reading,
-    quarantine.Reading,
     quarantine.Counting,
     retiring.Reading,
     Protocol,
@@ -130,40 +126,6 @@ class Reader(
         """What should happen by when, and how it stands."""
         ...
 
-    async def schedules(
-        self,
-        *,
-        app: str | None = None,
-        agent: str | None = None,
-        state: str | None = None,
-        whole: bool = False,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"schedules": [...], "next": cursor or None}`, by app and name; `whole`: reminders and removed ones too."""
-        ...
-
-    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None:
-        """One schedule with its ledger, its changes and its alarms, or None."""
-        ...
-
-    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5, /) -> Shown | None:
-        """The next instants of a schedule, or None."""
-        ...
-
-    async def quarantine(
-        self,
-        *,
-        app: str | None = None,
-        source: str | None = None,
-        kind: str | None = None,
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"quarantine": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -173,7 +135,7 @@ class Reader(
         ...
 
 
-class Store(quarantine.Settling, retiring.Retiring, Protocol):
+class Store(retiring.Retiring, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:
@@ -204,38 +166,6 @@ class Webhooks(Protocol):
         say why not.
         """
         ...
-
-
-class Scheduling(Protocol):
-    """The schedules of the server's app. Raises ConfigError for what cannot be done."""
-
-    async def all(self) -> list[StoredSchedule]: ...
-
-    async def find(self, name: str, /) -> StoredSchedule | None: ...
-
-    async def add(
-        self, name: str, schedule: Schedule, agent: str, /, *, data: Any, by: Actor, note: str | None
-    ) -> StoredSchedule: ...
-
-    async def edit(
-        self,
-        name: str,
-        schedule: Callable[[Schedule], Schedule | None] | None,
-        /,
-        *,
-        agent: str | None,
-        data: Any,
-        by: Actor,
-        note: str | None,
-    ) -> StoredSchedule: ...
-
-    async def pause(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
-
-    async def resume(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
-
-    async def remove(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
-
-    async def fire(self, name: str, /, *, by: Actor, note: str | None) -> Receipt: ...
 
 
 class Agents(Protocol):

@@ -85,7 +85,7 @@ def report(arguments: argparse.Namespace, app: Declarations | None, problems: li
 def schedules_of(app: Declarations) -> list[dict[str, Any]]:
     """What wakes agents by time, with the next instant, by this machine's clock."""
     from wakeful.clock import SystemClock
-    from wakeful.stores.reading_schedules import moment_summary, zone_of
+    from wakeful.triggers.instants import moment_summary, zone_of
     from wakeful.triggers.schedules import code_schedules
 
     try:
@@ -313,7 +313,7 @@ def show(found: dict[str, Any]) -> None:
 
 def show_schedules(out: Console, found: dict[str, Any]) -> None:
     """What wakes when, and by whose clock."""
-    from wakeful.cli.schedule_views import WIDE, wall
+    from wakeful.resources.schedule_words import WIDE, wall
 
     wide = out.width >= WIDE
     rows: list[list[Cell]] = [

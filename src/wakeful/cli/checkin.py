@@ -13,10 +13,10 @@ from wakeful.errors import WakefulError
 from wakeful.intake.accept import Door
 from wakeful.intake.route import Router
 from wakeful.operations.checking_in import app_expecting, check_in
+from wakeful.readers.reader import Reader
 from wakeful.shell.arguments import Command, Parser, UsageError, add_data, add_json, add_store, operator_of, read_data
 from wakeful.shell.opening import changing, chosen_store
 from wakeful.shell.terminal import plain, print_json
-from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 
 

@@ -10,12 +10,12 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, Progress, shown_rate
+from wakeful.readers.reader import Reader
 from wakeful.shell.arguments import UsageError, actor_of
 from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.shell.opening import reading
 from wakeful.shell.person import Token
 from wakeful.shell.terminal import now, plain, print_json, say
-from wakeful.stores.reading import Reader
 
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore

@@ -19,6 +19,7 @@ from wakeful.operations.pace import read_rate, shown_rate
 from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import DeliveryPlan, plan_redelivery
 from wakeful.operations.redo import MANY, Choice, Plan, plan_redo, redo_letters
+from wakeful.readers.reader import Reader
 from wakeful.resources import deliveries
 from wakeful.resources.desk import looking
 from wakeful.resources.run_words import show_delivery, show_letter
@@ -28,7 +29,6 @@ from wakeful.shell.carrying import carry_out, number, refuse_many, said_stop
 from wakeful.shell.opening import changing, chosen_store, read
 from wakeful.shell.person import Token, needs_token
 from wakeful.shell.terminal import Cell, ago, now, plain, print_json, print_table, say, short, short_delivery, terminal
-from wakeful.stores.reading import Reader
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, perform

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from wakeful.demo.board import moment
-from wakeful.stores.reading import Reader
+from wakeful.readers.reader import Reader
 
 LOOK_EVERY = 0.03
 

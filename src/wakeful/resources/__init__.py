@@ -34,7 +34,9 @@ NOUNS: dict[str, str] = {
     "events": "events",
     "locks": "locks",
     "pauses": "pauses",
+    "quarantine": "quarantine",
     "runs": "runs",
+    "schedules": "schedules",
     "sources": "sources",
     "state": "states",
 }

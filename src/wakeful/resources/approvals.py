@@ -33,7 +33,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import Look, clock_time, in_json, line, plain, plain_lines
-from wakeful.stores.readers.base import LAST_CHARACTER, SHORTEST_PREFIX
+from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX
 
 KNOWN_FOR_GUESSES = 100
 
@@ -220,8 +220,8 @@ RESOURCE = Resource(
             Column("state"),
             Column("for", "to"),
             Column("asked", "asked_at"),
-            Column("ends", "due_at", when=are_open),
-            Column("answered by", "answered_by", when=lambda found: not are_open(found)),
+            Column("ends", "due_at", when=lambda found, _: are_open(found)),
+            Column("answered by", "answered_by", when=lambda found, _: not are_open(found)),
             Column("text", "question", flexible=True),
         ),
         after=how_to_answer,

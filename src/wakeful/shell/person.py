@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wakeful.errors import Denied
+from wakeful.readers.reader import Reader
 from wakeful.settings import next_token, token
 from wakeful.shell.opening import read
 from wakeful.stores.guards import LOCK, TokenHash, fits, known
-from wakeful.stores.reading import Reader
 
 MARK = "WAKEFUL_RUN_ID"
 LOCKED = (

@@ -60,10 +60,10 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             print_all(out, bulk.planned(planned, given, look_of(out)))
         return 0
     if arguments.json:
-        print_json({bulk.done: told["done"], "of": planned.count, "stopped": stopped} | planned.more)
+        print_json({bulk.done: told["done"], **planned.more, "of": planned.count, "stopped": stopped})
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
-    return said_stop(stopped=stopped)
+    return said_stop(stopped=stopped) or int(planned.failed)
 
 
 def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.errors import NotFound
+from wakeful.readers.reader import Reader
 from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Refused, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.resources.words import Aside
@@ -17,7 +18,6 @@ from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.opening import changing, chosen_store, reading, sending
 from wakeful.shell.person import Token
 from wakeful.shell.terminal import print_json, say, terminal
-from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
     Missing,
@@ -45,7 +45,7 @@ class Asked:
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
     token: Token | None = None  # that of a person, where the verb is guarded
-    app: Any = None  # whose code is only looked at
+    app: Any = None  # whose code is needed, or was named
     keys: tuple[str, ...] = ()  # of a verb that takes several
 
     def of(self, parameters: Any) -> dict[str, Any]:
@@ -70,6 +70,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
             raise UsageError(f"{error}: say which with {flag} NAME") from None
         except Unfit as error:
             raise UsageError(error.typed) from None
+        asides = () if offer.verb is None or offer.verb.asides is None else await offer.verb.asides(desk, answer)
         nothing = (
             await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
         )
@@ -79,6 +80,8 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         print_all(terminal(), [nothing, *last_of(answer)])
     else:
         show()
+        for aside in asides:
+            say(aside)
     return 0
 
 
@@ -210,17 +213,10 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     arguments = asked.arguments
     by = Actor(operator_of(arguments) if verb is not None else "", "cli")
     note = getattr(arguments, "note", None)
-    if verb is not None and asked.app is None and (verb.needs_app == "yes" or asked.code is not None):
-        from wakeful.loading import load_app
-        from wakeful.settings import default_app
-
-        named = asked.code or default_app()
-        if named is None:
-            message = f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
-            raise UsageError(message)
-        app = load_app(named)
-        async with sending(app, arguments.store, sources=True) as runtime:
-            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime))
+    load_code(verb, asked)
+    if verb is not None and asked.app is not None and is_put_to_work(verb, asked):
+        async with sending(asked.app, arguments.store, sources=True) as runtime:
+            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, asked.code or ""))
         return
     url, side = chosen_store(arguments, asked.app), looked_at(asked.app)
     if verb is None or asked.plan:
@@ -229,6 +225,28 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         return
     async with changing(url) as store:
         yield Desk(Reads(Reader(store.database)), by, store, note, side)
+
+
+def load_code(verb: Verb | None, asked: Asked) -> None:
+    """The app whose code is needed, or was named. It may say where its store is."""
+    if asked.app is not None:
+        return
+    from wakeful.loading import load_app
+    from wakeful.settings import default_app
+
+    needed = verb is not None and verb.needs_app == "yes"
+    named = asked.code or (default_app() if needed else None)
+    if named is not None:
+        asked.app, asked.code = load_app(named), named
+    elif verb is not None and needed:
+        message = verb.without_app or f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
+        raise UsageError(message)
+
+
+def is_put_to_work(verb: Verb, asked: Asked) -> bool:
+    """Does it take the app's runtime, and not its code alone?"""
+    reads = asked.plan and verb.bulk is not None and verb.bulk.reads_only
+    return verb.needs_app != "no" and not reads
 
 
 def looked_at(app: Any) -> AppSide | None:
@@ -240,7 +258,7 @@ def looked_at(app: Any) -> AppSide | None:
     return AppSide(Declared(app), None, None, None, None, lambda: None)
 
 
-def side_of(runtime: Any) -> AppSide:
+def side_of(runtime: Any, named: str) -> AppSide:
     """What a runtime has of its app's code."""
     from wakeful.operations.declared import Declared
 
@@ -251,4 +269,5 @@ def side_of(runtime: Any) -> AppSide:
         door=runtime.door,
         results=runtime.results,
         releasing=lambda: runtime.releasing,
+        named=named,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import Receipt
-from wakeful.stores.reading import LONGEST_PAGE, Reader
+from wakeful.readers.reader import LONGEST_PAGE, Reader
 
 Which = Receipt | str | Mapping[str, Any]
 
@@ -29,6 +29,17 @@ def refuse_unknown_state(what: str, state: str | None, known: Iterable[str]) -> 
     if state is not None and state not in known:
         message = f'world.{what}(state="{state}"): there is no such state.{did_you_mean(state, known)}'
         raise ConfigError(message)
+
+
+def output_of(run: Mapping[str, Any]) -> Any:
+    """What a run returned. AssertionError if it is not done, with the reason."""
+    if run["state"] != "done":
+        error = run["error"] or {}
+        words = f" {error.get('type')}: {error.get('message')}" if error else ""
+        due = f", due at {run['due_at']}" if run["due_at"] else ""
+        message = f"run {run['id']} of {run['agent']} is {run['state']} ({run['reason']}{due}), not done.{words}"
+        raise AssertionError(message)
+    return run["output"]
 
 
 async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
