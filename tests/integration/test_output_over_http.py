@@ -135,7 +135,7 @@ class TestDeliveries:
     async def test_many_in_slices_and_left_alone_when_they_die_again(
         self, app: App, monkeypatch: pytest.MonkeyPatch, post: Post
     ):
-        monkeypatch.setattr("wakeful.api.redo.SLICE", 2)
+        monkeypatch.setattr("wakeful.surface.http.SLICE", 2)
         tell(app)
         async with served(app) as (runtime, http):
             for number in range(5):

@@ -21,7 +21,6 @@ from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
 from wakeful.api.quarantine import quarantine_routes
-from wakeful.api.redo import redo_routes
 from wakeful.api.schedules import schedule_routes
 from wakeful.api.states import state_routes
 from wakeful.api.webhooks import webhook_routes
@@ -69,7 +68,6 @@ def create_api(
         *agent_routes(door, agents, results, settings.body_limit),
         *state_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),
-        *redo_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *schedule_routes(reader, schedules, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),

@@ -14,7 +14,6 @@ from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
-from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
@@ -122,7 +121,6 @@ def _paths() -> Json:
         **checkin_paths(),
         **schedule_paths(),
         **quarantine_paths(),
-        **redo_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -224,7 +222,6 @@ def _schemas() -> Json:
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **waiting_schemas(receipt),
-        **redo_schemas(),
         **app_schemas(),
         **output_schemas(),
         **schedule_schemas(),

@@ -12,9 +12,8 @@ from typing import Any, Protocol, TypeVar
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
-from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo, retiring, scheduling
-from wakeful.stores.readers.events import StoredEvent
+from wakeful.model import Event, Receipt
+from wakeful.operations import checking_in, quarantine, retiring, scheduling
 from wakeful.stores.request import Actor, Request
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.endpoint import Endpoint
@@ -55,16 +54,7 @@ class Results(Protocol):
 
 
 class Reader(
-    redo.Reading,
-    held.Reading,
-    redelivery.Reading,
-    feeding.Reading,
-    checking_in.Reading,
-    scheduling.Reading,
-    quarantine.Reading,
-    quarantine.Counting,
-    retiring.Reading,
-    Protocol,
+    checking_in.Reading, scheduling.Reading, quarantine.Reading, quarantine.Counting, retiring.Reading, Protocol
 ):
     """What is stored, as JSON-ready objects.
 
@@ -79,23 +69,6 @@ class Reader(
 
     async def alarm(self, key: str, /) -> dict[str, Any] | None: ...
 
-    async def runs(
-        self,
-        *,
-        agent: str | None = None,
-        state: str | None = None,
-        event: str | None = None,
-        subject: str | None = None,
-        action: str | None = None,
-        trace: str | None = None,
-        since: Microseconds | None = None,
-        until: Microseconds | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"runs": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def run(self, identifier: str, /) -> Shown | None:
         """One run with all that belongs to it, or None."""
         ...
@@ -106,22 +79,6 @@ class Reader(
 
     async def why(self, identifier: str, /) -> Shown | None:
         """The whole story of an event, a run, a delivery or a schedule, or None."""
-        ...
-
-    async def effects(
-        self,
-        *,
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-        agent: str | None = None,
-        action: str | None = None,
-    ) -> Shown:
-        """`{"effects": [...], "next": cursor or None}`, newest first."""
-        ...
-
-    async def effect(self, identifier: str, /) -> Shown | None:
-        """One effect by its id or the beginning of it, or None."""
         ...
 
     async def states(self, agent: str | None = None, /) -> list[Shown]:
@@ -262,12 +219,4 @@ class Agents(Protocol):
 
     def refuse_misfit_state(self, agent: str, text: str | None, /) -> None:
         """Raises NotFound for an agent without a state, InvalidState for a state that its next run could not read."""
-        ...
-
-    def judge(self, agent: str, /, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
-        """Policy, about handing a stored event to an agent."""
-        ...
-
-    def flow(self, agent: str, /) -> Callable[[StoredEvent], Flow] | None:
-        """The key and the priority that a stored event has for an agent, where that has any."""
         ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from wakeful.cli.redo import rate
 from wakeful.cli.working import prepare
 from wakeful.clock import to_text
 from wakeful.errors import ConfigError, did_you_mean
@@ -16,6 +15,7 @@ from wakeful.shell.carrying import ProgressLine, number, said_stop
 from wakeful.shell.life import Stopping, live
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import plain, print_json, say
+from wakeful.surface.command import read_pace
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "--rate",
         metavar="N/s",
-        type=rate,
+        type=read_pace,
         default=None,
         help="at most this many, like 10/m (default: as fast as workers finish them)",
     )

@@ -35,6 +35,7 @@ NOUNS: dict[str, str] = {
     "locks": "locks",
     "pauses": "pauses",
     "runs": "runs",
+    "dead": "dead",
     "sources": "sources",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
@@ -44,6 +45,7 @@ ALIAS_HOMES: dict[str, str] = {
     "cancel": "runs",
     "release": "runs",
     "fork": "runs",
+    "replay": "runs",
 }
 
 

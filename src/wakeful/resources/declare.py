@@ -191,7 +191,7 @@ class Param:
     positional: bool = False  # in a shell: a word after the key, without a flag
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
-    elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
+    elsewhere: str | None = None  # what a shell says where another {word} of the noun, or another kind, is given it
     missing: str | None = None  # what HTTP says of it where it is required and not given; else its help
     http_only: bool = False  # a shell has another way
     shell_only: bool = False  # HTTP has another way
@@ -199,6 +199,7 @@ class Param:
         False  # in a shell: the name of a file with JSON, or - for standard input; it is handed on as `FromFile`
     )
     shape: str | None = None  # of JSON, in the OpenAPI document: "object"
+    alone: str | None = None  # what a shell says where it is given for many at once, and is about one thing
 
 
 LONGEST_PAGE = 500
@@ -261,6 +262,8 @@ class Listing:
     )
     more: type | None = None  # a view of the further members of the answer
     called: str | None = None  # what the items are called where there are more of them, if that is not the plural
+    member: str | None = None  # of the answer that holds the items, if that is not the plural
+    whole: Callable[[Sequence[Any], Look], Printed] | None = None  # instead of columns: all items at once
     forms: tuple[tuple[str, Listing], ...] = ()  # where this filter is given, it is printed as that listing is
 
 
@@ -294,12 +297,18 @@ class Reading:
 
 @dataclass(slots=True)
 class Planned:
-    """What a bulk verb would do. `answer` is what its plan answers; `more` is added to each answer."""
+    """What a bulk verb would do. `answer` is what its plan answers; `more` is added to each answer.
+
+    Of a shell: `said` are lines that it says before all others; `doubt` is why they may not be meant: what is said without
+    --yes, and what is said with it.
+    """
 
     count: int
     answer: Json
     work: Any
     more: Json = field(default_factory=dict)
+    said: Sequence[str] = ()
+    doubt: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +324,9 @@ class Bulk:
     some: tuple[str, ...]  # parameters of which at least one says which things are meant
     many: str  # "held effects"
     done: str  # the member of the answer that counts: "settled"
-    none: Callable[[str], str]  # what is said where no thing is like that; it is handed "cli" or "http"
+    none: (
+        Callable[[str], str] | None
+    )  # what is said where no thing is like that; it is handed "cli" or "http". None: `plan` says so
     planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan in a shell
     says: Callable[[int, Planned, Look], Printed]  # what a shell says afterwards
     before: Callable[[Planned, Look], Iterable[str]] | None = None  # what a shell says before it plans or does it
@@ -330,6 +341,12 @@ class Bulk:
     )
     which: str | None = None  # what a shell says where nothing says which ones are meant
     http: str | None = None
+    operation: str | None = None  # its name in the OpenAPI document
+    beside_key: bool = False  # a shell that is given a key ignores the choice, instead of refusing both together
+    others: tuple[Bulk, ...] = ()  # further kinds of things, each with a member of its own: a request has one of them
+    things: str = ""  # "dead runs": what the member chooses, where there are further kinds
+    in_shell: bool = True  # of a further kind: a shell chooses it by its first parameter of `some`
+    example: str = ""  # of a further kind, in a shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +362,7 @@ class Verb:
     summary: str
     says: Callable[
         ..., str | Printed
-    ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given
+    ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given, and "app"
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     several: bool = False  # a shell takes several keys: all are found first, then each is done or refused by itself
@@ -358,7 +375,7 @@ class Verb:
     bulk: Bulk | None = None
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
-    needs_app: Literal["no", "yes", "if named"] = "no"
+    needs_app: Literal["no", "yes", "if named", "checks"] = "no"  # "checks": its code is only asked, where it is named
     note: bool = True  # it takes a note for the record
     guarded: str | None = (
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
@@ -398,7 +415,7 @@ class Resource:
     takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
-    in_place: bool = False  # parts of its views have no names of their own in the OpenAPI document
+    in_place: tuple[type, ...] = ()  # views whose parts have no names of their own in the OpenAPI document
     commands: tuple[str, ...] = ()
 
     def takes_for(self, word: str) -> str | None:

@@ -28,6 +28,7 @@ class Offer:
     which: tuple[Given, ...] = ()
     takes: tuple[Given, ...] = ()
     choice: tuple[Given, ...] = ()
+    others: tuple[Given, ...] = ()  # of further kinds that a shell can choose
     verb: Verb | None = None
     reading: Reading | None = None
 
@@ -43,7 +44,7 @@ class Offer:
     def all(self) -> tuple[Given, ...]:
         """All parameters, each once."""
         found: dict[str, Given] = {}
-        for one in (*self.which, *self.takes, *self.choice):
+        for one in (*self.which, *self.takes, *self.choice, *self.others):
             found.setdefault(one.name, one)
         return tuple(found.values())
 
@@ -87,6 +88,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
             reading=one,
         )
     for verb in resource.verbs:
+        kinds = () if verb.bulk is None else verb.bulk.others
         yield Offer(
             verb.name,
             verb.spoken,
@@ -96,6 +98,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
             which=which if verb.of_one else (),
             takes=parameters_of(verb.run),
             choice=() if verb.bulk is None else parameters_of(verb.bulk.plan),
+            others=tuple(one for kind in kinds if kind.in_shell for one in parameters_of(kind.plan)),
             verb=verb,
         )
 

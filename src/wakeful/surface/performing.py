@@ -7,10 +7,10 @@ import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Refused, Resource, Unfit, Verb
+from wakeful.resources.declare import Ambiguous, Bulk, Listing, Page, Printed, Refused, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
@@ -33,6 +33,9 @@ from wakeful.surface.acting import (
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 
+if TYPE_CHECKING:
+    from wakeful.app import App
+
 SOME_REFUSED = 1
 
 
@@ -46,9 +49,16 @@ class Asked:
     code: str | None = None  # APP, where it was named
     token: Token | None = None  # that of a person, where the verb is guarded
     keys: tuple[str, ...] = ()  # of a verb that takes several
+    kind: Bulk | None = None  # of many at once
+    app: App | None = None  # whose code is only asked
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
+
+    @property
+    def url(self) -> str:
+        """The store: where an app is only asked, the one that it names, unless another is."""
+        return chosen_store(self.arguments, self.app)
 
     @property
     def plan(self) -> bool:
@@ -149,7 +159,8 @@ async def _answer(
         asked.token.opens(await apps_of(verb, desk, about, given))
     result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
-    return result, lambda: print_all(out, said_of(says, result, about, given))
+    known = {**given, "app": asked.app}
+    return result, lambda: print_all(out, said_of(says, result, about, known))
 
 
 def said_of(says: Callable[..., Any], result: Any, about: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
@@ -208,7 +219,7 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     arguments = asked.arguments
     by = Actor(operator_of(arguments) if verb is not None else "", "cli")
     note = getattr(arguments, "note", None)
-    if verb is not None and (verb.needs_app == "yes" or asked.code is not None):
+    if verb is not None and verb.needs_app != "checks" and (verb.needs_app == "yes" or asked.code is not None):
         from wakeful.loading import load_app
         from wakeful.settings import default_app
 
@@ -220,13 +231,20 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         async with sending(app, arguments.store, sources=True) as runtime:
             yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime))
         return
-    url = chosen_store(arguments)
+    side = None if asked.app is None else agents_of(asked.app)
     if verb is None or asked.plan:
-        async with reading(url) as reader:
-            yield Desk(Reads(reader), by, note=note)
+        async with reading(asked.url) as reader:
+            yield Desk(Reads(reader), by, note=note, code=side)
         return
-    async with changing(url) as store:
-        yield Desk(Reads(Reader(store.database)), by, store, note)
+    async with changing(asked.url) as store:
+        yield Desk(Reads(Reader(store.database)), by, store, note, side)
+
+
+def agents_of(app: App) -> AppSide:
+    """What the code of an app says of its agents, without a runtime of it."""
+    from wakeful.operations.declared import Declared
+
+    return AppSide(Declared(app), None, None, None, None, lambda: None)
 
 
 def side_of(runtime: Any) -> AppSide:
