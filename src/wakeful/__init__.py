@@ -6,6 +6,9 @@ The names below are loaded when they are first used: `wakeful --help` must not w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from wakeful.names import HOMES as _HOMES
+from wakeful.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.clock import SystemClock, VirtualClock
@@ -42,8 +45,6 @@ if TYPE_CHECKING:
     from wakeful.triggers.installed import trigger
     from wakeful.triggers.on import on
     from wakeful.triggers.webhook import webhook
-
-__version__ = "0.1.0"
 
 __all__ = [
     "App",
@@ -84,45 +85,6 @@ __all__ = [
     "trigger",
     "webhook",
 ]
-
-# Where each public name lives. A test holds this to the imports above.
-_HOMES = {
-    "wakeful.app": ("App",),
-    "wakeful.clock": ("SystemClock", "VirtualClock"),
-    "wakeful.errors": (
-        "ChildFailed",
-        "ConfigError",
-        "Denied",
-        "Failure",
-        "NotSent",
-        "Persistent",
-        "RateLimited",
-        "RunFailed",
-        "TimedOut",
-        "Transient",
-        "WakefulError",
-    ),
-    "wakeful.execution.actions": ("Operation", "action"),
-    "wakeful.execution.circuits": ("Circuit",),
-    "wakeful.execution.fanout": ("Outcome",),
-    "wakeful.execution.heartbeat": ("Check",),
-    "wakeful.functions.options": ("Backoff", "step"),
-    "wakeful.execution.run": ("Run",),
-    "wakeful.model": ("Event", "Receipt"),
-    "wakeful.secrets": ("env",),
-    "wakeful.triggers.at": ("at",),
-    "wakeful.connect.rows.outbox": ("outbox",),
-    "wakeful.connect.postgres.trigger": ("postgres_changes",),
-    "wakeful.connect.sqlite.trigger": ("sqlite_changes",),
-    "wakeful.connect.s3.trigger": ("bucket",),
-    "wakeful.connect.debezium.trigger": ("debezium",),
-    "wakeful.triggers.cron": ("cron",),
-    "wakeful.triggers.every": ("every",),
-    "wakeful.triggers.files.trigger": ("files",),
-    "wakeful.triggers.installed": ("trigger",),
-    "wakeful.triggers.on": ("on",),
-    "wakeful.triggers.webhook": ("webhook",),
-}
 
 
 def __getattr__(name: str) -> Any:

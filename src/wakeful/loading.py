@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-from wakeful.app import App
+from wakeful.declarations import Declarations
 from wakeful.errors import ConfigError, did_you_mean
 
 LOADED = "__wakeful_loaded__"
@@ -25,7 +25,7 @@ _OWN_FOLDER = str(Path(__file__).parent)
 _CANNOT_IMPORT_NAME = re.compile(r"cannot import name '(\w+)' from (?:partially initialized module )?'([\w.]+)'")
 
 
-def load_app(text: str) -> App:
+def load_app(text: str) -> Declarations:
     """The one App that APP names. ConfigError when there is none, or when loading it goes wrong."""
     place, _, name = text.partition(":")
     if not place:
@@ -112,8 +112,8 @@ def load_module(name: str) -> ModuleType:
         raise ConfigError(explain(error, None)) from error
 
 
-def find_app(module: ModuleType, name: str, where: str) -> App:
-    apps = {key: value for key, value in vars(module).items() if isinstance(value, App)}
+def find_app(module: ModuleType, name: str, where: str) -> Declarations:
+    apps = {key: value for key, value in vars(module).items() if isinstance(value, Declarations)}
     if name:
         found: Any = module
         for part in name.split("."):
@@ -121,7 +121,7 @@ def find_app(module: ModuleType, name: str, where: str) -> App:
                 message = f'{where}: no "{name}" in it.{did_you_mean(name, apps)}'
                 raise ConfigError(message)
             found = getattr(found, part)
-        if not isinstance(found, App):
+        if not isinstance(found, Declarations):
             message = f"{where}:{name} is a {type(found).__name__}, not an App.{did_you_mean(name, apps)}"
             raise ConfigError(message)
         return found

@@ -7,14 +7,14 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_core import to_json
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import EncryptionKeyMissing, StoreUnavailable
 from wakeful.execution.lease import LEASE
-from wakeful.execution.programs import lock
+from wakeful.operations.programs import lock
 from wakeful.output.channels.base import Channel
 from wakeful.service import Part, Services
 from wakeful.stores.journal import Probe
@@ -26,7 +26,7 @@ from wakeful.watch.ping import Ping
 from wakeful.wiring import Parts
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.triggers.base import Trigger
 
 # Each of the parts looks every half a minute or more often: one that is so late does not look any more.
@@ -38,7 +38,7 @@ class Runtime(Parts):
 
     def __init__(
         self,
-        app: App,
+        app: Declarations,
         *,
         store: str | None = None,
         clock: Clock | None = None,
@@ -293,9 +293,14 @@ async def nothing() -> None:
     """A part that has nothing to do then."""
 
 
+def runtime_of(app: Declarations) -> Runtime | None:
+    """The one that works for an app in this process."""
+    return cast("Runtime | None", app.runtime)
+
+
 @contextlib.asynccontextmanager
 async def running(
-    app: App, *, worker: bool = True, migrate: bool | None = None, **options: Any
+    app: Declarations, *, worker: bool = True, migrate: bool | None = None, **options: Any
 ) -> AsyncIterator[Runtime]:
     """An app at work for as long as the block lasts."""
     runtime = Runtime(app, **options)
@@ -311,10 +316,11 @@ async def running(
 
 
 @contextlib.asynccontextmanager
-async def reached(app: App) -> AsyncIterator[Runtime]:
+async def reached(app: Declarations) -> AsyncIterator[Runtime]:
     """The running runtime, or one that is only connected to its store."""
-    if app.runtime is not None:
-        yield app.runtime
+    working = runtime_of(app)
+    if working is not None:
+        yield working
         return
     async with running(app, worker=False) as runtime:
         yield runtime

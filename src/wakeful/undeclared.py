@@ -9,10 +9,10 @@ from wakeful.output.channels.event import EventChannel
 from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 
-def unknown_channels(app: App) -> list[str]:
+def unknown_channels(app: Declarations) -> list[str]:
     """What is wrong with the `deliver=` of agents and the app's `alarms=`, once everything is declared: channels that
     nobody declared.
     """
@@ -39,7 +39,7 @@ def unknown_channels(app: App) -> list[str]:
     return wrong
 
 
-def unknown_agents(app: App) -> list[str]:
+def unknown_agents(app: Declarations) -> list[str]:
     """What is wrong with expectations, once everything is declared: agents that nobody declared, and names of schedules,
     under which there is an expectation already.
     """

@@ -67,6 +67,7 @@ from wakeful.triggers.scheduler import Scheduler
 from wakeful.triggers.schedules import Schedules
 from wakeful.triggers.sources import Sources, brought_by
 from wakeful.triggers.webhooks import KIND, Webhooks
+from wakeful.undeclared import unknown_agents, unknown_channels
 from wakeful.watch.facts import Facts
 from wakeful.watch.ping import Ping
 from wakeful.watch.resolving import Resolver
@@ -75,7 +76,7 @@ from wakeful.watch.trouble import Trouble
 from wakeful.watch.watcher import Watcher
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.triggers.base import Trigger
 
 # On PostgreSQL a process that lets a source go, or is found dead, says so, and the lookout looks every few seconds.
@@ -85,7 +86,7 @@ ASK_FOR_SOURCES_EVERY = {"sqlite": HOLD_AGAIN_AFTER, "postgres": 60.0}
 FIRST_LOOK_AFTER = 5.0
 
 
-def shortest_retention(app: App) -> Microseconds | None:
+def shortest_retention(app: Declarations) -> Microseconds | None:
     """How long what events say is certainly kept."""
     kept = [app.retention, *(agent.options.retention for agent in app.everything.values())]
     return min((one for one in kept if one is not None), default=None)
@@ -96,7 +97,7 @@ class Parts:
 
     def __init__(
         self,
-        app: App,
+        app: Declarations,
         *,
         on_lost: Callable[[str], None],
         on_gone: Callable[[list[tuple[str, int]]], None],
@@ -115,8 +116,7 @@ class Parts:
         """`on_lost`: others declared this process dead. `on_gone`: other processes are not connected any more. `listen`: results
         of runs in other processes are waited for.
         """
-        app.refuse_unknown_channels()
-        for message in app.unknown_agents():
+        for message in (*unknown_channels(app), *unknown_agents(app)):
             raise ConfigError(message)
         clock = clock or app.clock or SystemClock()
         self.app = app

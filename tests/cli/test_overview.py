@@ -8,6 +8,7 @@ import pytest
 import wakeful as package
 from support.command_line import WAKEFUL, environment
 from wakeful.cli import COMMANDS, HEADINGS, main
+from wakeful.names import HOMES
 
 
 def test_help_lists_every_command_with_one_line(wakeful):
@@ -44,7 +45,7 @@ def test_without_the_script_on_the_path(module):
 
 
 def test_public_names_are_where_they_are_said_to_be():
-    listed = [name for names in package._HOMES.values() for name in names]
+    listed = [name for names in HOMES.values() for name in names]
     assert sorted(listed) == sorted(package.__all__)
     for name in package.__all__:
         assert getattr(package, name) is not None

@@ -16,11 +16,11 @@ NOT_NULL = "null was refused before, too, and the document did not say so"
 REVIEWED: dict[str, str] = {
     "info > version": "rises with each release",
     "components > schemas > RedoneDelivery > properties > was > const": "one that waits can be replayed, too",
+    "components > schemas > DeadGroup > required": "inputs are among the groups, and have no error in common",
     "paths > /v1/deliveries/{id}/replay > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/deliveries/{id}/discard > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/runs/{id}/replay > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/runs/{id}/discard > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
-    "components > schemas > DeadGroup > required": "a group of inputs has no error that they share",
     f"{EVENTS} > type > type": NOT_NULL,
     f"{EVENTS} > from > type": NOT_NULL,
     f"{EVENTS} > agent > type": NOT_NULL,

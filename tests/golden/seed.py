@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
@@ -125,7 +125,7 @@ async def make(folder: Path) -> None:
 
 
 async def shop(seed: Seed) -> None:
-    app = load_app("app.py")
+    app = cast("App", load_app("app.py"))
     app.store, app.clock = seed.url, seed.clock
     (seed.folder / "inbox").mkdir()
     (seed.folder / "inbox" / "a.md").write_text("# a note\n")

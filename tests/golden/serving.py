@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 
 from golden.freezing import frozen
 from golden.store import NOW
 from support.tokens import TOKEN
+from wakeful import App
 from wakeful.loading import load_app
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "grace"}
@@ -21,7 +22,7 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}", "Wakeful-Operator": "grace"}
 async def served(headers: dict[str, str] | None = None) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the app of this folder, which has no worker: nothing happens but what is asked for."""
     with frozen(NOW):
-        app = load_app("app.py")
+        app = cast("App", load_app("app.py"))
         async with app.running(worker=False, reading="never"):
             transport = httpx2.ASGITransport(app.asgi(token=TOKEN))
             sent = HEADERS if headers is None else headers

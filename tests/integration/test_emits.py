@@ -11,6 +11,7 @@ from wakeful import App, Run, on, webhook
 from wakeful.channels import event
 from wakeful.errors import ConfigError
 from wakeful.runtime import Runtime
+from wakeful.undeclared import unknown_channels
 from wakeful.verify import none
 
 
@@ -74,7 +75,7 @@ async def test_a_channel_that_makes_events_is_bounded_too(new_app: NewApp):
 def test_an_output_that_would_become_another_event_is_refused_before_the_app_runs():
     app = App("app", channels={"out": event("secret.told")})
     speaking(app, "ticket.opened", emits=["ticket.*"], deliver="out")
-    assert 'deliver="out": type "secret.told" is not allowed' in app.unknown_channels()[0]
+    assert 'deliver="out": type "secret.told" is not allowed' in unknown_channels(app)[0]
 
 
 @pytest.mark.parametrize(

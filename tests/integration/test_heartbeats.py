@@ -18,6 +18,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.triggers.every import every
+from wakeful.undeclared import unknown_channels
 from wakeful.why import why
 
 START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
@@ -700,7 +701,7 @@ def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str):
 def test_a_heartbeat_delivers_to_a_channel_that_there_is():
     app = App("app")
     app.heartbeat("HEARTBEAT.md", deliver="opps", checklist=two)
-    (problem,) = app.unknown_channels()
+    (problem,) = unknown_channels(app)
     assert problem.startswith('heartbeat heartbeat: deliver="opps": app app has no such channel')
 
 

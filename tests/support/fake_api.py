@@ -33,7 +33,6 @@ from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.stores.verbs.sources import StoredSource
-from wakeful.stores.verbs.state import ChangeState
 from wakeful.stores.verbs.take_in import TakenIn
 from wakeful.triggers.cron import cron
 from wakeful.triggers.on import on
@@ -126,17 +125,6 @@ DEAD_DELIVERY = {
     "reason": "will fail the same way again",
     "finished": 1_000_000,
     "finished_at": "1970-01-01T00:00:01Z",
-}
-STATE = {
-    "app": "shop",
-    "agent": "counter",
-    "key": "",
-    "value": {"count": 3},
-    "version": 3,
-    "changed_by": "abc",
-    "changed_at": "1970-01-01T00:00:01Z",
-    "note": None,
-    "run": None,
 }
 EXPECTATION = {
     "app": "shop",
@@ -341,11 +329,6 @@ class FakeReader:
     async def apps_of_agent(self, agent: str) -> list[str]:
         return [app for app, agents in (await self.apps()).items() if agent in agents]
 
-    async def states(self, agent=None) -> list[dict[str, Any]]:
-        self._ask(agent=agent)
-        both = [STATE, {**STATE, "app": "desk"}]
-        return both if agent in (None, "counter") else []
-
     async def expectations(self) -> list[dict[str, Any]]:
         return [EXPECTATION, {**EXPECTATION, "app": "desk"}]
 
@@ -455,7 +438,6 @@ DOES = {
     ReleaseRun: "release",
     CancelRun: "cancel",
     ForkRun: "fork",
-    ChangeState: "change_state",
 }
 
 
@@ -472,7 +454,6 @@ class FakeStore(FakeRetiring):
         self.counts: dict[str, int] = {}
         self.redelivered: list[RedoDelivery] = []
         self.released: list[ReleaseRun] = []
-        self.changed: list[ChangeState] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
 
@@ -522,10 +503,6 @@ class FakeStore(FakeRetiring):
     async def fork(self, request: ForkRun) -> Redone | None:
         self.forked.append(request)
         return Redone(f"{request.id}.1", "done")
-
-    async def change_state(self, request: ChangeState) -> int:
-        self.changed.append(request)
-        return 4
 
     async def do(self, request: Any, /) -> Any:
         """Carry it out, and write down who asked for it, as the journal does."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from support.json_schemas import closed
 from wakeful.api.openapi import document
 
 RECORDED = Path(__file__).parents[1] / "golden" / "recorded" / "http"
@@ -18,16 +19,6 @@ SCHEMAS = {
     "reminders": ("Reminder", "Reminder"),
     "runs": ("Run", "RunDetail"),
 }
-
-
-def closed(schema: Any) -> Any:
-    """The same schemas, with unknown keys forbidden wherever keys are declared."""
-    if isinstance(schema, list):
-        return [closed(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    made = {name: closed(value) for name, value in schema.items()}
-    return {**made, "additionalProperties": False} if isinstance(made.get("properties"), dict) else made
 
 
 def answers() -> list[tuple[str, Path]]:

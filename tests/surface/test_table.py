@@ -50,7 +50,7 @@ def test_whatever_one_surface_can_do_all_can(resource: Resource, offer: Offer):
     assert options >= {one.flag for one in offer.options}
     if offer.verb is not None and (offer.verb.plan is not None or offer.bulk is not None):
         assert "--plan" in options
-    completed = everything()[resource.plural].words[offer.word]
+    completed = everything()[resource.spoken].words[offer.word]
     assert {flag for option in completed for flag in option.flags} == options
     assert all(f"`{method} {path}`" in page() for method, path in paths)
 
@@ -85,7 +85,7 @@ def test_every_noun_is_a_command_and_every_alias_leads_somewhere():
 
 def test_names_are_used_once():
     for resource in all_resources():
-        assert resource is resource_of(resource.plural)
+        assert resource is resource_of(resource.spoken)
         words = [offer.word for offer in offers_of(resource)]
         assert len(words) == len(set(words))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.fake_api import CURSOR, DEAD_DELIVERY, EFFECT, LETTER, STATE, Api, assert_problem
+from support.fake_api import CURSOR, DEAD_DELIVERY, EFFECT, LETTER, Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
 from wakeful.http.security import ApiSettings
 from wakeful.operations.redo import MANY
@@ -37,7 +37,7 @@ def post(api, path, body=None, **headers):
 
 def nothing_was_changed(api):
     store = api.store
-    changed = (store.redone, store.fed, store.settled, store.redelivered, store.released, store.changed)
+    changed = (store.redone, store.fed, store.settled, store.redelivered, store.released)
     return not any((*changed, store.cancelled, store.forked)) and not store.operations
 
 
@@ -57,10 +57,7 @@ class TestToken:
 
     def test_looking_needs_none_on_this_machine(self):
         api = Api()
-        for path in (
-            *("/v1/dead", "/v1/effects", "/v1/effects/eff", "/v1/deliveries"),
-            *("/v1/states", "/v1/states/counter"),
-        ):
+        for path in (*("/v1/dead", "/v1/effects", "/v1/effects/eff", "/v1/deliveries"), "/v1/states"):
             assert api.client.get(path).status_code == 200
 
     @pytest.mark.parametrize("path", CHANGES)
@@ -296,68 +293,3 @@ class TestRelease:
         assert problem["detail"] == "run abc is done: only a held output can be released"
         assert len(api.store.operations) == 1
         assert_problem(post(api, "/v1/runs/nothing/release"), 404)
-
-
-class TestStates:
-    def put(self, api, agent, body, **headers):
-        return api.client.put(f"/v1/states/{agent}", json=body, headers={**WITH_TOKEN, **headers})
-
-    def test_looking(self, api):
-        both = [STATE, {**STATE, "app": "desk"}]
-        assert api.client.get("/v1/states", headers=WITH_TOKEN).json() == {"states": both}
-        assert api.client.get("/v1/states?app=shop", headers=WITH_TOKEN).json() == {"states": [STATE]}
-        assert api.client.get("/v1/states/counter?app=shop", headers=WITH_TOKEN).json() == {"states": [STATE]}
-        assert_problem(api.client.get("/v1/states/review", headers=WITH_TOKEN), 404)
-        assert_problem(api.client.get("/v1/states/counter?app=gone", headers=WITH_TOKEN), 404)
-        assert_problem(api.client.get("/v1/states?agent=x", headers=WITH_TOKEN), 400, field="agent")
-
-    def test_set(self, api):
-        body = {"value": {"count": 7}, "note": "moved"}
-        answer = self.put(api, "counter", body, **{"Wakeful-Operator": "ada"})
-        assert answer.json() == {"app": "shop", "agent": "counter", "version": 4}
-        (request,) = api.store.changed
-        assert (request.app, request.value, request.by.name) == ("shop", '{"count":7}', "ada")
-        (operation,) = api.store.operations
-        assert (operation.verb, operation.target, operation.detail) == ("state set", "counter", "moved")
-
-    def test_clear(self, api):
-        answer = api.client.request("DELETE", "/v1/states/counter", json={"note": "anew"}, headers=WITH_TOKEN)
-        assert answer.json()["version"] == 4
-        assert api.client.delete("/v1/states/counter", headers=WITH_TOKEN).status_code == 200
-        assert [one.value for one in api.store.changed] == [None, None]
-        assert [one.detail for one in api.store.operations] == ["anew", None]
-
-    def test_what_does_not_fit_is_refused_with_the_fields(self, api):
-        body = {"value": {"count": "x", "name": 1}}
-        problem = assert_problem(self.put(api, "counter", body), 422, field="value")
-        assert "that does not fit Count: count: Input should be a valid integer" in problem["detail"]
-        assert "; name: Input should be a valid string" in problem["detail"]
-        assert nothing_was_changed(api)
-
-    def test_another_app_is_taken_as_it_is_where_it_is_known(self, api):
-        assert self.put(api, "counter", {"value": "anything", "app": "desk"}).json()["app"] == "desk"
-        assert api.store.changed[0].app == "desk"
-        assert_problem(self.put(api, "counter", {"value": 1, "app": "gone"}), 404)
-
-    @pytest.mark.parametrize(
-        ("agent", "body", "status", "said"),
-        [
-            ("conuter", {"value": {}}, 404, 'Did you mean "counter"?'),
-            ("review", {"value": {}}, 404, "agent review has no state"),
-            ("counter", {}, 400, "value is missing"),
-            ("counter", {"valeu": {}}, 400, 'Did you mean "value"?'),
-            ("counter", {"value": {}, "note": 7}, 400, "note is text"),
-        ],
-    )
-    def test_bad_input(self, api, agent, body, status, said):
-        assert said in assert_problem(self.put(api, agent, body), status)["detail"]
-        assert nothing_was_changed(api)
-
-    def test_without_a_token_nothing_is_changed(self, api):
-        assert_problem(api.client.put("/v1/states/counter", json={"value": {}}), 401)
-        assert_problem(api.client.delete("/v1/states/counter"), 401)
-        open_api = Api()
-        assert_problem(open_api.client.put("/v1/states/counter", json={"value": {}}), 403)
-        assert_problem(open_api.client.delete("/v1/states/counter"), 403)
-        assert nothing_was_changed(api)
-        assert nothing_was_changed(open_api)

@@ -22,7 +22,6 @@ from wakeful.api.openapi import openapi_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
 from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.schedules import schedule_routes
-from wakeful.api.states import state_routes
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -66,7 +65,6 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *why_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *state_routes(reader, store, agents, settings),
         *app_routes(reader, store, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *schedule_routes(reader, schedules, agents, settings),

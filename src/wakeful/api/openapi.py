@@ -12,7 +12,6 @@ from starlette.routing import Route
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_output import output_schemas, state_paths
 from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_schedules import schedule_paths, schedule_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
@@ -115,7 +114,6 @@ def _paths() -> Json:
             "identifier",
             "Story",
         ),
-        **state_paths(),
         **app_paths(),
         **agent_paths(),
         **checkin_paths(),
@@ -223,7 +221,6 @@ def _schemas() -> Json:
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **waiting_schemas(receipt),
         **app_schemas(),
-        **output_schemas(),
         **schedule_schemas(),
         **quarantine_schemas(),
         **resource_schemas(all_resources()),

@@ -81,10 +81,6 @@ class Reader(
         """The whole story of an event, a run, a delivery or a schedule, or None."""
         ...
 
-    async def states(self, agent: str | None = None, /) -> list[Shown]:
-        """What agents keep from run to run."""
-        ...
-
     async def expectations(self) -> list[Shown]:
         """What should happen by when, and how it stands."""
         ...

@@ -12,6 +12,7 @@ from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.http.security import ApiSettings
 from wakeful.operations.declared import Declared
 from wakeful.operations.guarding import guard
+from wakeful.runtime import Runtime, running, runtime_of
 from wakeful.settings import next_token as next_token_of_environment
 from wakeful.settings import token as token_of_environment
 from wakeful.triggers.endpoint import Endpoint, read_endpoints
@@ -19,9 +20,8 @@ from wakeful.triggers.endpoint import Endpoint, read_endpoints
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.model import Receipt
-    from wakeful.runtime import Runtime
     from wakeful.triggers.verifier import Answer
 
 
@@ -62,17 +62,18 @@ def create(
 class Late:
     """A part of the runtime of an app that may not run yet: asks for it at each call."""
 
-    def __init__(self, app: App, *names: str) -> None:
+    def __init__(self, app: Declarations, *names: str) -> None:
         """`names`: the part, and what is inside it, from the outside in."""
         self._app = app
         self._names = names
 
     @property
     def running(self) -> Runtime:
-        if self._app.runtime is None:
+        runtime = runtime_of(self._app)
+        if runtime is None:
             message = f"app {self._app.name} is not running: serve its asgi() with lifespan on, or use `async with app.running()`"
             raise StoreUnavailable(message)
-        return self._app.runtime
+        return runtime
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -87,13 +88,13 @@ class Late:
 class LateWebhooks:
     """The webhooks of an app that may not run yet: its paths are known, and what comes then is to come again."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Declarations) -> None:
         self._app = app
         self._late = Late(app, "webhooks")
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
-        runtime = self._app.runtime
+        runtime = runtime_of(self._app)
         return read_endpoints(self._app.everything.values()) if runtime is None else runtime.webhooks.endpoints
 
     def __contains__(self, path: object) -> bool:
@@ -115,7 +116,7 @@ class LateWebhooks:
 
 
 def serve_app(
-    app: App,
+    app: Declarations,
     *,
     host: str = "127.0.0.1",
     token: str | None = None,
@@ -154,10 +155,10 @@ def serve_app(
         reminders=reminders,
         results=results,
         settings=settings,
-        silent=lambda: {} if app.runtime is None else app.runtime.silent_parts(),
+        silent=lambda: {} if (working := runtime_of(app)) is None else working.silent_parts(),
         webhooks=webhooks,
-        sources=lambda: {} if app.runtime is None else app.runtime.states_of_sources(),
-        releasing=lambda: None if app.runtime is None else app.runtime.releasing,
+        sources=lambda: {} if (working := runtime_of(app)) is None else working.states_of_sources(),
+        releasing=lambda: None if (working := runtime_of(app)) is None else working.releasing,
     )
 
     @asynccontextmanager
@@ -165,7 +166,7 @@ def serve_app(
         if app.runtime is not None:
             yield
             return
-        async with app.running(has_token=bool(token), **options) as runtime:
+        async with running(app, has_token=bool(token), **options) as runtime:
             runtime.webhooks.open()
             await runtime.webhooks.start()
             process = runtime.membership.process

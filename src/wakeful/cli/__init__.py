@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "effects": (TABLE, "list what runs did outside; settle what is held for a person"),
     "release": (TABLE, "let a held output out, although it did not pass its checks"),
     "deliveries": (TABLE, "list messages on their way to channels; replay or discard them"),
-    "state": ("state", "show, set or clear what an agent keeps from run to run"),
+    "state": (TABLE, "show, set or clear what an agent keeps from run to run"),
     "quarantine": ("quarantine", "list inputs that could not be read; show, release or discard them"),
     "dead": (TABLE, "list dead letters by error; show, replay or discard them"),
     "replay": (TABLE, "do again what failed, or with --again what went well"),
@@ -110,7 +110,7 @@ def dispatch(words: list[str]) -> int:
         print(overview())
         return 0
     if words[0] in {"-V", "--version"}:
-        from wakeful import __version__
+        from wakeful.version import __version__
 
         print(f"wakeful {__version__}")
         return 0

@@ -19,7 +19,7 @@ from wakeful.surface.command import read_pace
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.runtime import Runtime
 
 
@@ -68,7 +68,7 @@ backfill_command = Command(
 )
 
 
-async def _backfill(app: App, arguments: argparse.Namespace, stopping: Stopping) -> int:
+async def _backfill(app: Declarations, arguments: argparse.Namespace, stopping: Stopping) -> int:
     async with sending(app, arguments.store) as runtime:
         chosen = await _chosen(runtime, arguments)
         plan = await filling.plan_backfill(runtime.store, chosen)

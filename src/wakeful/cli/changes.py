@@ -10,7 +10,7 @@ from wakeful.shell.arguments import Command, Parser, add_app, add_json
 from wakeful.shell.terminal import plain, print_json, say
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 
 def declare(parser: Parser) -> None:
@@ -34,7 +34,7 @@ def execute(arguments: argparse.Namespace) -> int:
 changes_command = Command(declare, execute)
 
 
-async def statements(app: App, *, remove: bool) -> list[dict[str, Any]]:
+async def statements(app: Declarations, *, remove: bool) -> list[dict[str, Any]]:
     """For each database that is watched by change tables: what is still to be done there."""
     from wakeful.connect.rows.installing import sql_for
     from wakeful.errors import ConfigError

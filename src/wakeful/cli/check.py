@@ -17,9 +17,10 @@ from wakeful.settings import encryption_keys, shown_store, sqlite_path, token
 from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import Cell, plain, print_json, print_table, say, terminal
+from wakeful.undeclared import unknown_agents, unknown_channels
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.functions.child_environment import ChildEnvironment
 
 
@@ -35,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     from wakeful.loading import load_app
 
     problems: list[str] = []
-    app: App | None = None
+    app: Declarations | None = None
     try:
         app = load_app(arguments.app)
     except ConfigError as error:
@@ -44,8 +45,8 @@ def execute(arguments: argparse.Namespace) -> int:
         []
         if app is None
         else [
-            *app.unknown_channels(),
-            *app.unknown_agents(),
+            *unknown_channels(app),
+            *unknown_agents(app),
             *handler_problems(app),
             *environment_problems(app),
             *schedule_problems(app),
@@ -69,7 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
 check_command = Command(declare, execute)
 
 
-def report(arguments: argparse.Namespace, app: App | None, problems: list[str]) -> dict[str, Any]:
+def report(arguments: argparse.Namespace, app: Declarations | None, problems: list[str]) -> dict[str, Any]:
     return {
         "app": None if app is None else app.name,
         "store": shown_store(chosen_store(arguments, app)),
@@ -81,7 +82,7 @@ def report(arguments: argparse.Namespace, app: App | None, problems: list[str]) 
     }
 
 
-def schedules_of(app: App) -> list[dict[str, Any]]:
+def schedules_of(app: Declarations) -> list[dict[str, Any]]:
     """What wakes agents by time, with the next instant, by this machine's clock."""
     from wakeful.clock import SystemClock
     from wakeful.stores.reading_schedules import moment_summary, zone_of
@@ -101,7 +102,7 @@ def schedules_of(app: App) -> list[dict[str, Any]]:
     return shown
 
 
-def schedule_problems(app: App) -> list[str]:
+def schedule_problems(app: Declarations) -> list[str]:
     """Two of one name."""
     from wakeful.triggers.schedules import code_schedules
 
@@ -112,7 +113,7 @@ def schedule_problems(app: App) -> list[str]:
     return []
 
 
-def webhook_problems(app: App) -> list[str]:
+def webhook_problems(app: Declarations) -> list[str]:
     """Two agents that do not agree about one path."""
     from wakeful.loading import shorter_paths
     from wakeful.triggers.endpoint import endpoint_problems
@@ -120,14 +121,14 @@ def webhook_problems(app: App) -> list[str]:
     return [shorter_paths(problem) for problem in endpoint_problems(app.everything.values())]
 
 
-def source_problems(app: App) -> list[str]:
+def source_problems(app: Declarations) -> list[str]:
     """What is in the way of reading its sources, asked of each of them."""
     from wakeful.operations.sources import problems_of
 
     return problems_of(app.name, {name: agent.triggers for name, agent in app.agents.items()})
 
 
-def in_the_past(app: App) -> list[str]:
+def in_the_past(app: Declarations) -> list[str]:
     return [
         f"schedule {one['name']} of agent {one['agent']}: {one['rule']} lies in the past: it fires no more"
         for one in schedules_of(app)
@@ -135,7 +136,7 @@ def in_the_past(app: App) -> list[str]:
     ]
 
 
-def read_heartbeats(app: App) -> tuple[list[dict[str, Any]], list[str]]:
+def read_heartbeats(app: Declarations) -> tuple[list[dict[str, Any]], list[str]]:
     """What stands in the files of heartbeats, and what is wrong with them."""
     from wakeful.triggers.heartbeats import content_of
 
@@ -158,7 +159,7 @@ def read_heartbeats(app: App) -> tuple[list[dict[str, Any]], list[str]]:
     return found, problems
 
 
-def handler_problems(app: App) -> list[str]:
+def handler_problems(app: Declarations) -> list[str]:
     """What the source of the handlers shows to be wrong."""
     from wakeful.execution.foreseen import foresee
     from wakeful.loading import shorter_paths
@@ -168,12 +169,12 @@ def handler_problems(app: App) -> list[str]:
     return [shorter_paths(problem) for problem in found]
 
 
-def environment_problems(app: App) -> list[str]:
+def environment_problems(app: Declarations) -> list[str]:
     """Children that would be given a secret as if it were a setting. Known only now that everything is declared."""
     return [f"{where}: {words}" for where, one in environments(app).items() if (words := one.problem())]
 
 
-def environments(app: App) -> dict[str, ChildEnvironment]:
+def environments(app: Declarations) -> dict[str, ChildEnvironment]:
     """What the children of commands and heartbeats are given, by who gives it."""
     from wakeful.execution.command import Command as Program
 
@@ -188,7 +189,7 @@ def environments(app: App) -> dict[str, ChildEnvironment]:
     return {where: one for where, one in given.items() if one is not None}
 
 
-def store_problem(arguments: argparse.Namespace, app: App | None) -> str | None:
+def store_problem(arguments: argparse.Namespace, app: Declarations | None) -> str | None:
     """Could a store of that address be opened at all?"""
     try:
         path = sqlite_path(chosen_store(arguments, app))
@@ -205,7 +206,7 @@ def store_problem(arguments: argparse.Namespace, app: App | None) -> str | None:
     return None
 
 
-def key_problem(app: App | None) -> str | None:
+def key_problem(app: Declarations | None) -> str | None:
     """Are the keys that payloads are encrypted with keys at all? Those that are not here cannot be looked at."""
     from wakeful.stores.keyring import read_keys
 
@@ -230,14 +231,14 @@ def host_problem(host: str | None) -> str | None:
     return None
 
 
-def notes(app: App) -> list[str]:
+def notes(app: Declarations) -> list[str]:
     """What is allowed, and still may not be meant. Secrets are among it: those of where it runs need not be here."""
     if not app.agents and not app.heartbeats:
         return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))', *missing(app)]
     return [*missing(app), *without_trigger(app), *in_the_past(app), *without_token(app)]
 
 
-def without_token(app: App) -> list[str]:
+def without_token(app: Declarations) -> list[str]:
     """Questions that no command answers, if the app is started with what is set here."""
     from wakeful.operations.guarding import REMEDY, unguarded
 
@@ -245,7 +246,7 @@ def without_token(app: App) -> list[str]:
     return [] if words is None else [f"{words}: {REMEDY}"]
 
 
-def missing(app: App) -> list[str]:
+def missing(app: Declarations) -> list[str]:
     """What channels, webhooks and the store would not find here, so that `serve` would refuse to start; and what programs would
     not.
     """
@@ -263,7 +264,7 @@ def missing(app: App) -> list[str]:
     return channels + keys + webhooks + children
 
 
-def without_trigger(app: App) -> list[str]:
+def without_trigger(app: Declarations) -> list[str]:
     return [
         f"agent {agent.name} has no trigger: only `wakeful run`, `app.start` and `run.call` start it"
         for agent in app.agents.values()

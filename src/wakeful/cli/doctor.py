@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 
-from wakeful import __version__
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
 from wakeful.cli.privacy import exposed
@@ -42,9 +41,10 @@ from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.origins import Origin
 from wakeful.stores.reading import Reader
 from wakeful.stores.store import Database
+from wakeful.version import __version__
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 Verdict = Literal["good", "look", "broken"]
 MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
@@ -219,7 +219,7 @@ def file(path: Path) -> Iterator[Finding]:
     )
 
 
-async def store(url: str, app: App | None) -> list[Finding]:
+async def store(url: str, app: Declarations | None) -> list[Finding]:
     """What the store itself says."""
     from wakeful.stores.opening import open_database
 
@@ -438,7 +438,7 @@ async def outbox(reader: Reader) -> list[Finding]:
     ]
 
 
-async def guarded(reader: Reader, app: App | None) -> list[Finding]:
+async def guarded(reader: Reader, app: Declarations | None) -> list[Finding]:
     """Which apps are guarded by a token, and whether nobody can answer what this app asks, since it has none."""
     from wakeful.operations.guarding import REMEDY, unguarded
     from wakeful.stores.guards import LOCK

@@ -26,7 +26,7 @@ from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
 from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 SOURCE = "/cli"
 PATH = "/v1/events"
@@ -82,7 +82,9 @@ def execute(arguments: argparse.Namespace) -> int:
 emit_command = Command(declare, execute, usage="[options] APP TYPE")
 
 
-async def _emit(app: App, arguments: argparse.Namespace, event: Event) -> tuple[dict[str, Any], str | None, int]:
+async def _emit(
+    app: Declarations, arguments: argparse.Namespace, event: Event
+) -> tuple[dict[str, Any], str | None, int]:
     async with sending(app, arguments.store) as runtime:
         receipt = (await runtime.door.accept([event]))[0]
         operation = RecordOperation(

@@ -14,7 +14,7 @@ from wakeful.shell.life import Stopping, live
 from wakeful.shell.terminal import announce, print_json
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.runtime import Runtime
 
 
@@ -31,7 +31,7 @@ def execute(arguments: argparse.Namespace) -> int:
 once_command = Command(declare, execute)
 
 
-async def _once(app: App, arguments: argparse.Namespace, stopping: Stopping) -> int:
+async def _once(app: Declarations, arguments: argparse.Namespace, stopping: Stopping) -> int:
     runtime = make_runtime(app, arguments, reading="drained")
     try:
         await runtime.open()

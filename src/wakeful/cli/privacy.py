@@ -15,12 +15,12 @@ from wakeful.output.channels.file import File
 from wakeful.private_files import OF_OTHERS, WRITABLE, mode_of
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 Exposed = tuple[str, str]  # what others may do, and what to run
 
 
-def exposed(store: Path | None, app: App | None) -> Iterator[Exposed]:
+def exposed(store: Path | None, app: Declarations | None) -> Iterator[Exposed]:
     """What other users may read or write, each with its remedy."""
     folders: list[Path] = []
     if store is not None:

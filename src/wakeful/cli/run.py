@@ -29,7 +29,7 @@ from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
 from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.model import Receipt
     from wakeful.runtime import Runtime
 
@@ -77,7 +77,7 @@ def execute(arguments: argparse.Namespace) -> int:
 run_command = Command(declare, execute)
 
 
-async def _run(app: App, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
+async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
     event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
     async with sending(app, arguments.store) as runtime:
         receipt = (await runtime.door.accept([event], agent=arguments.agent, by="app"))[0]

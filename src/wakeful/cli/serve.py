@@ -32,7 +32,7 @@ from wakeful.shell.life import Stopping, live
 from wakeful.shell.terminal import announce, say
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 # options
 
@@ -66,7 +66,7 @@ serve_command = Command(
 
 
 async def _serve(
-    app: App, arguments: argparse.Namespace, listener: socket.socket, lifeline: int | None, stopping: Stopping
+    app: Declarations, arguments: argparse.Namespace, listener: socket.socket, lifeline: int | None, stopping: Stopping
 ) -> int:
     """1. Open the store, or find it away; pause, if that is wanted. 2. Answer HTTP: /readyz tells which. 3. Work. 4. Stop when asked."""
     runtime = make_runtime(app, arguments)

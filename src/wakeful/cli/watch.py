@@ -33,7 +33,7 @@ from wakeful.watch.watcher import EVERY, Watcher
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.stores.reading import Reader
     from wakeful.stores.store import DatabaseStore
 
@@ -85,7 +85,7 @@ watch_command = Command(
 
 async def _watch(
     arguments: argparse.Namespace,
-    app: App | None,
+    app: Declarations | None,
     ping: Ping | None,
     listener: socket.socket | None,
     stopping: Stopping,
@@ -152,7 +152,7 @@ async def _opened(store: DatabaseStore, ping: Ping | None, stopping: Stopping) -
 
 async def _watch_app(
     arguments: argparse.Namespace,
-    app: App,
+    app: Declarations,
     every: Microseconds,
     ping: Ping | None,
     listener: socket.socket | None,

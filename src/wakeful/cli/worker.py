@@ -27,8 +27,8 @@ from wakeful.shell.life import Stopping, live
 from wakeful.shell.terminal import announce, say
 
 if TYPE_CHECKING:
-    from wakeful.app import App
     from wakeful.cli.http_server import HttpServer
+    from wakeful.declarations import Declarations
 
 
 def declare_worker(parser: Parser) -> None:
@@ -51,7 +51,9 @@ def worker(arguments: argparse.Namespace) -> int:
 worker_command = Command(declare_worker, worker, "With --port it answers /healthz and /readyz there, and nothing else.")
 
 
-async def _work(app: App, arguments: argparse.Namespace, listener: socket.socket | None, stopping: Stopping) -> int:
+async def _work(
+    app: Declarations, arguments: argparse.Namespace, listener: socket.socket | None, stopping: Stopping
+) -> int:
     runtime = make_runtime(app, arguments)
     server: HttpServer | None = None
     serving: asyncio.Task[None] | None = None

@@ -21,7 +21,7 @@ from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.schedules import code_schedules
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.runtime import Runtime
 
 DEFAULT_GRACE = 10.0
@@ -74,7 +74,7 @@ def start_logs(arguments: argparse.Namespace) -> None:
     warn_of_password(arguments.store)
 
 
-def prepare(arguments: argparse.Namespace) -> App:
+def prepare(arguments: argparse.Namespace) -> Declarations:
     """Logs, then the app. All commands log at info by default: the channel `log` writes its messages at that level."""
     from wakeful.loading import load_app
 
@@ -85,7 +85,7 @@ def prepare(arguments: argparse.Namespace) -> App:
     return app
 
 
-def make_runtime(app: App, arguments: argparse.Namespace, **options: Any) -> Runtime:
+def make_runtime(app: Declarations, arguments: argparse.Namespace, **options: Any) -> Runtime:
     from wakeful.runtime import Runtime
 
     runtime = Runtime(app, store=arguments.store, grace=arguments.grace, has_token=token() is not None, **options)

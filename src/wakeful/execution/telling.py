@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wakeful.cel import compile_condition
 from wakeful.clock import duration, readable, to_text
@@ -12,18 +12,10 @@ from wakeful.execution.run import Run
 from wakeful.functions.options import step
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince
-from wakeful.triggers.reminders import AGENT, Memo, usual_channel
-
-if TYPE_CHECKING:
-    from wakeful.app import App
+from wakeful.triggers.reminders import Memo, usual_channel
 
 # A message that is later than this says so.
 ON_TIME = timedelta(minutes=1)
-
-
-def declare_telling(app: App) -> None:
-    """Every app has it: a reminder may be made by anybody who has the store."""
-    app.inner_agent(name=AGENT)(tell)
 
 
 async def tell(run: Run, memo: Memo) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from wakeful.policy.decide import AdmissionFacts, decide
 from wakeful.stores.readers.events import StoredEvent
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 
 class Declared:
     """What the code of an app says of its agents: who there is, what each takes, and what policy allows."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: Declarations) -> None:
         self._app = app
 
     @property

@@ -12,13 +12,13 @@ import inspect
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wakeful.execution.programs import is_locked_without_token, programs_of
+from wakeful.operations.programs import is_locked_without_token, programs_of
 from wakeful.stores.guards import LOCK, TokenHash, hashes_of, known
 from wakeful.stores.verbs.guards import GuardApp, Guarded
 from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 REMEDY = "start every process of the app with WAKEFUL_TOKEN (`wakeful token` prints one)"
 CHANGING = "stop all processes of the app before the first one starts with another token or none, or let WAKEFUL_TOKEN_NEXT rotate it"
@@ -38,7 +38,13 @@ class Guards(Protocol):
 
 
 async def guard(
-    store: Guarding, reader: Guards, app: App, tokens: tuple[str | None, ...], *, serves: bool, process: str = ""
+    store: Guarding,
+    reader: Guards,
+    app: Declarations,
+    tokens: tuple[str | None, ...],
+    *,
+    serves: bool,
+    process: str = "",
 ) -> None:
     """Keep the tokens of a server that starts, as hashes. Warns where the app's own children could answer for people."""
     hashes = hashes_of(tokens)
@@ -66,7 +72,7 @@ async def guard(
         log.warning("no command answers for people", app=app.name, why=words, remedy=REMEDY)
 
 
-def unguarded(app: App) -> str | None:
+def unguarded(app: Declarations) -> str | None:
     """What to say of an app whose questions nobody can answer by a command until it has a token; None if it is none."""
     asking = [name for name, one in app.agents.items() if _asks(one.function)]
     if not is_locked_without_token(app) or not asking:

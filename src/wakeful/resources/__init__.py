@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from wakeful.resources.declare import Alias, Resource
 
-# The plural of each noun, which is its command and its path, and the module in this package that declares it.
+# The command of each noun, which is mostly its plural and its path too, and the module in this package that declares it.
 NOUNS: dict[str, str] = {
     "alarms": "alarms",
     "approvals": "approvals",
@@ -37,6 +37,7 @@ NOUNS: dict[str, str] = {
     "runs": "runs",
     "dead": "dead",
     "sources": "sources",
+    "state": "states",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {
@@ -49,14 +50,14 @@ ALIAS_HOMES: dict[str, str] = {
 }
 
 
-def resource_of(plural: str) -> Resource:
-    """The resource of this name, loaded when it is first asked for."""
-    found: Resource = import_module(f"wakeful.resources.{NOUNS[plural]}").RESOURCE
+def resource_of(command: str) -> Resource:
+    """The resource of this command, loaded when it is first asked for."""
+    found: Resource = import_module(f"wakeful.resources.{NOUNS[command]}").RESOURCE
     return found
 
 
 def all_resources() -> list[Resource]:
-    return [resource_of(plural) for plural in NOUNS]
+    return [resource_of(command) for command in NOUNS]
 
 
 def alias_of(command: str) -> Alias | None:

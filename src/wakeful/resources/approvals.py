@@ -145,6 +145,7 @@ Answer = Annotated[
         about="the answer: it must fit the question's schema",
         metavar="ANSWER",
         positional=True,
+        understood=True,
         missing="it is what is answered, as JSON",
     ),
 ]

@@ -185,6 +185,7 @@ TAKES = {"list": "no ID", "show": "one ID", "replay": "at most one ID", "discard
 RESOURCE = Resource(
     noun="dead letter",
     plural="dead",
+    code=redo.CHECKS,
     view=DeadGroup,
     state=None,
     example="22290ae6d7",
@@ -207,7 +208,6 @@ RESOURCE = Resource(
             says=replayed,
             guarded="replay",
             apps=apps_of,
-            needs_app="checks",
             statuses=("422",),
             bulk=copied(
                 redo.REPLAY,
@@ -224,7 +224,6 @@ RESOURCE = Resource(
             plans=would,
             summary="give up on a dead run or a dead delivery for good",
             says=discarded,
-            needs_app="checks",
             danger="some",
             bulk=copied(
                 redo.DISCARD,

@@ -189,6 +189,12 @@ class Param:
     most: int | None = None
     in_shell: Any = UNSET  # the default in a shell, where it is another one; NEEDED: a shell must be given it
     positional: bool = False  # in a shell: a word after the key, without a flag
+    understood: bool = (
+        False  # of JSON without a flag: a word is handed on as `Typed`, and the noun's function says what it means
+    )
+    said: str | None = (
+        None  # of JSON without a flag: what a shell calls it where it cannot be read, if not by its metavar
+    )
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
     elsewhere: str | None = None  # what a shell says where another {word} of the noun, or another kind, is given it
@@ -277,6 +283,7 @@ class Show:
     told: Callable[..., Awaitable[Printed]] | None = (
         None  # `told(desk, one)`: instead of lines, where more is read for them
     )
+    bare: bool = False  # in a shell: without a key everything is listed
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -354,7 +361,7 @@ class Verb:
     """What can be done: `run(desk, one, *, …)` to one thing, or `run(desk, *, …)` on the collection.
 
     It returns a view, or None where the thing is not there any more. `plan` takes the same and changes nothing. On the collection
-    `apps` is handed what was given: `apps(desk, *, …)`.
+    `apps` is handed what was given: `apps(desk, *, …)`, or `apps(desk, key, *, …)`.
     """
 
     name: str
@@ -365,6 +372,7 @@ class Verb:
     ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given, and "app"
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
+    by_key: bool = False  # of one thing that need not be there: it is handed the key
     several: bool = False  # a shell takes several keys: all are found first, then each is done or refused by itself
     scope: Scope = "operate"
     danger: Danger = "none"
@@ -375,7 +383,8 @@ class Verb:
     bulk: Bulk | None = None
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
-    needs_app: Literal["no", "yes", "if named", "checks"] = "no"  # "checks": its code is only asked, where it is named
+    needs_app: Literal["no", "yes", "if named"] = "no"
+    code: str | None = None  # what a shell uses the code of an app for, where it is named by --app and only looked at
     note: bool = True  # it takes a note for the record
     guarded: str | None = (
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
@@ -402,6 +411,7 @@ class Resource:
     metavar: str | None = None  # what a shell calls the key, where that is not its name
     deep: bool = False  # a key may have slashes in it
     called: str | None = None  # what people call it, where that is not the noun: "question"
+    called_many: str | None = None  # what people call several, where that is not `called` with an s
     state: str | None = "state"
     listing: Listing | None = None
     show: Show | None = None
@@ -415,8 +425,9 @@ class Resource:
     takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
+    command: str | None = None  # in a shell, where that is not the plural
+    code: str | None = None  # what a shell uses the code of an app for, where every word takes --app
     in_place: tuple[type, ...] = ()  # views whose parts have no names of their own in the OpenAPI document
-    commands: tuple[str, ...] = ()
 
     def takes_for(self, word: str) -> str | None:
         """What is said to a wrong number of words after this one."""
@@ -428,7 +439,12 @@ class Resource:
 
     @property
     def names(self) -> str:
-        return self.plural if self.called is None else f"{self.called}s"
+        return self.called_many or (self.plural if self.called is None else f"{self.called}s")
+
+    @property
+    def spoken(self) -> str:
+        """Its command in a shell."""
+        return self.command or self.plural
 
     @property
     def typed(self) -> str:

@@ -82,6 +82,7 @@ class Desk:
     note: str | None = None
     code: AppSide | None = None
     scopes: frozenset[Scope] | None = None  # what the actor may do; None: everything
+    remark: Callable[[str], None] = lambda _: None  # what a person at a shell should know beside the answer
 
     @property
     def store(self) -> Doing:

@@ -17,7 +17,7 @@ class Expectation(TypedDict):
 
     app: str
     name: str
-    kind: Literal["schedule", "by", "every", "output"]
+    kind: Literal["schedule", "by", "every", "output", "source"]
     what: Annotated[str, About("What should happen, in words")]
     agent: str | None
     owner: Annotated[str | None, About("Who hears of it")]

@@ -25,6 +25,7 @@ from wakeful.resources.words import Aside, Look, number, plain
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.values import to_text
 
+CHECKS = "check against the agents of this app"
 SEE = "GET /v1/dead lists what there is"
 
 # one run

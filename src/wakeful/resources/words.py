@@ -95,6 +95,11 @@ def in_json(thing: Any) -> str:
     return plain(to_json(thing, inf_nan_mode="strings").decode())
 
 
+def indented_json(thing: Any) -> str:
+    """A stored value as JSON on several lines."""
+    return to_json(thing, indent=2, inf_nan_mode="strings").decode()
+
+
 def cut(text: str, room: int) -> str:
     """A text of at most so many characters; one that is longer ends with …"""
     room = max(room, 10)

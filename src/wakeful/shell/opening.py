@@ -15,7 +15,7 @@ from wakeful.settings import shown_store, sqlite_path, store_url
 from wakeful.stores.reading import Reader
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
     from wakeful.runtime import Runtime
     from wakeful.secrets import Secret
     from wakeful.stores.store import DatabaseStore
@@ -26,7 +26,7 @@ R = TypeVar("R")
 PATIENCE_MILLISECONDS = 10_000
 
 
-def chosen_store(arguments: argparse.Namespace, app: App | None = None) -> str:
+def chosen_store(arguments: argparse.Namespace, app: Declarations | None = None) -> str:
     """--store, else the one the app names, else WAKEFUL_STORE, else the default."""
     return store_url(arguments.store or (app.store if app is not None else None))
 
@@ -106,7 +106,7 @@ def is_store(path: Path) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def sending(app: App, store: str | None, *, sources: bool = False) -> AsyncIterator[Runtime]:
+async def sending(app: Declarations, store: str | None, *, sources: bool = False) -> AsyncIterator[Runtime]:
     """A runtime that is connected to its store, for a command that puts something in. With `sources` it knows those of the app,
     and reads none of them.
     """

@@ -38,13 +38,16 @@ async def subject_of(
     resource: Resource, verb: Verb, desk: Desk, key: str | None, which: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     """What a verb is about: one thing, or nothing if it is about the collection."""
-    return (await find(resource, desk, key, which),) if verb.of_one and key is not None else ()
+    if key is None or not verb.of_one:
+        return ()
+    return (key if verb.by_key else await find(resource, desk, key, which),)
 
 
 async def apps_of(verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any]) -> list[str]:
     """The apps that a thing is of, or that a verb on the collection is about: a guarded verb needs the token of each."""
     if verb.apps is not None:
-        return list(await verb.apps(desk, *subject) if subject else await verb.apps(desk, **given))
+        told = given if verb.by_key or not subject else {}
+        return list(await verb.apps(desk, *subject, **told))
     return [one["app"] for one in subject if one.get("app") is not None]
 
 
@@ -66,7 +69,7 @@ async def missing_words(resource: Resource, desk: Desk, key: str, which: Mapping
         return await resource.missing(desk, key, **which)
     template = resource.missing or f'there is no {resource.name} "{{key}}"'
     hint = "" if resource.known is None else did_you_mean(key, await resource.known(desk))
-    return f"{template.format(key=plain(key))}.{hint} See `wakeful {resource.plural}`"
+    return f"{template.format(key=plain(key))}.{hint} See `wakeful {resource.spoken}`"
 
 
 def items_of(answer: Any) -> list[Any]:

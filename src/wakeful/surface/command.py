@@ -18,7 +18,7 @@ from wakeful.resources import alias_of, resource_of
 from wakeful.resources.declare import UNSET, Bulk, FromFile, Refused, Resource, Typed, Verb
 from wakeful.resources.given import Given, parameters_of
 from wakeful.resources.words import plain
-from wakeful.shell.arguments import Parser, UsageError, Wrapped, add_json, add_store, read_data
+from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_store, read_data
 from wakeful.shell.terminal import say
 from wakeful.surface.carrying import carry_out
 from wakeful.surface.offers import Offer, offers_of
@@ -75,6 +75,9 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
     else:
         raise UsageError(unknown_word(resource, words[place], offers))
     parser = parser_of(resource, offer)
+    if offer.kind == "show" and resource.show is not None and resource.show.bare and not key_is_there(parser, words):
+        offer = offers["list"]
+        parser = parser_of(resource, offer)
     refuse_foreign(resource, offer, parser, words)
     return execute(resource, offer, parser.read(words))
 
@@ -83,8 +86,8 @@ def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
     """Of a noun that can only be looked at, a word that is like none of its own is taken for a slip of a filter."""
     hint = did_you_mean(word, offers)
     if resource.verbs or "Did" in hint:
-        return f'there is no "{resource.plural} {plain(word)}".{hint}'
-    return f'{resource.plural}: "{plain(word)}" is one argument too many; see wakeful {resource.plural} --help'
+        return f'there is no "{resource.spoken} {plain(word)}".{hint}'
+    return f'{resource.spoken}: "{plain(word)}" is one argument too many; see wakeful {resource.spoken} --help'
 
 
 # which word
@@ -141,7 +144,7 @@ def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequ
             message = message.format(word=offer.word)
             raise UsageError(message)
         hint = did_you_mean(flag, set().union(*flags.values()))
-        raise UsageError(f'{resource.plural}: there is no option "{word}".{hint}')
+        raise UsageError(f'{resource.spoken}: there is no option "{word}".{hint}')
 
 
 # what a word takes
@@ -152,11 +155,11 @@ def parser_of(
 ) -> Parser:
     """The parser of one word; of an alias, `command` and its summary. `bare`: without a key it is another word."""
     short = len(offers_of(resource)) == 1
-    name = command or (resource.plural if short else f"{resource.plural} {offer.word}")
+    name = command or (resource.spoken if short else f"{resource.spoken} {offer.word}")
     told = summary or offer.summary
     listed = [f"[{one}]" if bare else one for one in positionals_of(resource, offer)]
     parser = Parser(
-        prog=f"wakeful {command or resource.plural}",
+        prog=f"wakeful {command or resource.spoken}",
         usage=" ".join([f"wakeful {name}", *listed, "[options]"]).replace("%", "%%"),
         description=f"{told[:1].upper()}{told[1:]}.",
         epilog=(offer.verb.more if offer.verb is not None else "") or resource.more or None,
@@ -169,6 +172,8 @@ def parser_of(
     for one in offer.options:
         add_option(parser, one)
     add_common(parser, offer)
+    if offer.code is not None:
+        parser.add_argument("--app", dest="code", metavar="APP", help=f"{offer.code}: {APP_HELP}")
     add_json(parser)
     add_store(parser)
     return parser
@@ -239,7 +244,7 @@ def add_common(parser: Parser, offer: Offer) -> None:
     if verb.bulk is not None or verb.plan is not None:
         flags = ["--plan"] if verb.plan_flag is None else ["--plan", verb.plan_flag]
         parser.add_argument(*flags, action="store_true", help=verb.plan_help)
-    if verb.needs_app in {"if named", "checks"}:
+    if verb.needs_app == "if named":
         parser.add_argument(
             "--app",
             dest="code",
@@ -268,9 +273,9 @@ def help_of(resource: Resource, summary: str) -> Parser:
     heads = [" ".join([one.word, *positionals_of(resource, one)]) for one in offers]
     wide = max(map(len, heads))
     lines = [f"  {head:<{wide}}  {one.summary}" for head, one in zip(heads, offers, strict=True)]
-    usage = f"wakeful {resource.plural} [WORD] [options]"
+    usage = f"wakeful {resource.spoken} [WORD] [options]"
     parser.usage = usage
-    told = f"wakeful {resource.plural} WORD --help shows what a word takes. Below: what list takes, the default."
+    told = f"wakeful {resource.spoken} WORD --help shows what a word takes. Below: what list takes, the default."
     parser.description = "\n".join([f"{summary[:1].upper()}{summary[1:]}.", "", *lines, "", told])
     return parser
 
@@ -280,6 +285,10 @@ def help_of(resource: Resource, summary: str) -> Parser:
 
 def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> int:
     asked = asked_of(resource, offer, arguments)
+    if offer.code is not None and asked.code is not None:
+        from wakeful.loading import load_app
+
+        asked.app = load_app(asked.code)
     if offer.verb is not None:
         refuse_strangers(offer.verb, asked)
     try:
@@ -332,7 +341,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
         try:
             given[one.name] = spoken(one, word)
         except ValueError as error:
-            raise UsageError(f"{resource.plural}: {one.metavar}: {error}") from None
+            raise UsageError(f"{resource.spoken}: {one.metavar}: {error}") from None
     kind = None if offer.bulk is None else kind_of(resource, offer, offer.bulk, key, typed)
     if kind is not None and key is not None and not kind.beside_key:
         refuse_choice(resource, offer, given, arguments)
@@ -341,12 +350,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
             like = "" if one.param.example is None else f", like: {one.flag} {one.param.example}"
             message = f"{offer.word} takes {one.flag} and {one.param.help}{like}"
             raise UsageError(message)
-    app = None
-    if verb is not None and verb.needs_app == "checks" and code is not None:
-        from wakeful.loading import load_app
-
-        app = load_app(code)
-    return Asked(arguments, key, given, code, keys=keys, kind=kind, app=app)
+    return Asked(arguments, key, given, code, keys=keys, kind=kind)
 
 
 def kind_of(resource: Resource, offer: Offer, bulk: Bulk, key: str | None, given: Sequence[str]) -> Bulk:
@@ -377,10 +381,12 @@ def kind_of(resource: Resource, offer: Offer, bulk: Bulk, key: str | None, given
 
 
 def spoken(one: Given, word: str) -> Any:
-    """A word without a flag. JSON is read from a file or standard input; a text may mean it: the noun's function knows."""
+    """A word without a flag. JSON may be read from a file or standard input."""
     if one.kind != "json":
         return one.text(word)
-    return read_data(word, what=one.metavar) if word == "-" or word.startswith("@") else Typed(word)
+    if one.param.understood and word != "-" and not word.startswith("@"):
+        return Typed(word)
+    return read_data(word, what=one.param.said or one.metavar)
 
 
 def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], arguments: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -31,6 +31,7 @@ class Offer:
     others: tuple[Given, ...] = ()  # of further kinds that a shell can choose
     verb: Verb | None = None
     reading: Reading | None = None
+    code: str | None = None  # what a shell looks at the code of an app for
 
     @property
     def bulk(self) -> Bulk | None:
@@ -66,7 +67,9 @@ class Offer:
 @cache
 def offers_of(resource: Resource) -> tuple[Offer, ...]:
     """All that a resource offers, in the order of its help."""
-    return tuple(_offers(resource))
+    return tuple(
+        replace(one, code=resource.code or (None if one.verb is None else one.verb.code)) for one in _offers(resource)
+    )
 
 
 def _offers(resource: Resource) -> Iterator[Offer]:
@@ -95,7 +98,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
             "verb",
             verb.summary,
             of_one=verb.of_one,
-            which=which if verb.of_one else (),
+            which=which if verb.of_one and not verb.by_key else (),
             takes=parameters_of(verb.run),
             choice=() if verb.bulk is None else parameters_of(verb.bulk.plan),
             others=tuple(one for kind in kinds if kind.in_shell for one in parameters_of(kind.plan)),

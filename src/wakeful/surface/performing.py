@@ -7,7 +7,7 @@ import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.resources.declare import Ambiguous, Bulk, Listing, Page, Printed, Refused, Resource, Unfit, Verb
@@ -16,7 +16,7 @@ from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.opening import changing, chosen_store, reading, sending
 from wakeful.shell.person import Token
-from wakeful.shell.terminal import print_json, terminal
+from wakeful.shell.terminal import print_json, say, terminal
 from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
@@ -33,9 +33,6 @@ from wakeful.surface.acting import (
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 
-if TYPE_CHECKING:
-    from wakeful.app import App
-
 SOME_REFUSED = 1
 
 
@@ -48,16 +45,16 @@ class Asked:
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
     token: Token | None = None  # that of a person, where the verb is guarded
+    app: Any = None  # whose code is only looked at
     keys: tuple[str, ...] = ()  # of a verb that takes several
     kind: Bulk | None = None  # of many at once
-    app: App | None = None  # whose code is only asked
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
 
     @property
     def url(self) -> str:
-        """The store: where an app is only asked, the one that it names, unless another is."""
+        """The store: where the code of an app is looked at, the one that it names, unless another is."""
         return chosen_store(self.arguments, self.app)
 
     @property
@@ -69,12 +66,13 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     """Read or do one thing, and print it."""
     which, given = asked.of(offer.which), asked.of(offer.takes)
     async with desk_for(offer.verb, asked) as desk:
+        desk.remark = say
         try:
             answer, show = await _answer(resource, offer, desk, asked, which, given)
         except Missing:
             raise NotFound(await missing_words(resource, desk, asked.key or "", which)) from None
         except Ambiguous as error:
-            flag = next((one.flag for one in offer.which if one.name == error.parameter), f"--{error.parameter}")
+            flag = next((one.flag for one in offer.all if one.name == error.parameter), f"--{error.parameter}")
             raise UsageError(f"{error}: say which with {flag} NAME") from None
         except Unfit as error:
             raise UsageError(error.typed) from None
@@ -219,7 +217,7 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     arguments = asked.arguments
     by = Actor(operator_of(arguments) if verb is not None else "", "cli")
     note = getattr(arguments, "note", None)
-    if verb is not None and verb.needs_app != "checks" and (verb.needs_app == "yes" or asked.code is not None):
+    if verb is not None and asked.app is None and (verb.needs_app == "yes" or asked.code is not None):
         from wakeful.loading import load_app
         from wakeful.settings import default_app
 
@@ -231,7 +229,7 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         async with sending(app, arguments.store, sources=True) as runtime:
             yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime))
         return
-    side = None if asked.app is None else agents_of(asked.app)
+    side = looked_at(asked.app)
     if verb is None or asked.plan:
         async with reading(asked.url) as reader:
             yield Desk(Reads(reader), by, note=note, code=side)
@@ -240,8 +238,10 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         yield Desk(Reads(Reader(store.database)), by, store, note, side)
 
 
-def agents_of(app: App) -> AppSide:
-    """What the code of an app says of its agents, without a runtime of it."""
+def looked_at(app: Any) -> AppSide | None:
+    """What the code of an app says by itself, without being started."""
+    if app is None:
+        return None
     from wakeful.operations.declared import Declared
 
     return AppSide(Declared(app), None, None, None, None, lambda: None)

@@ -43,7 +43,7 @@ def section(resource: Resource) -> Iterator[str]:
 
 def offer_rows(resource: Resource, offer: Offer) -> Iterator[str]:
     words = " ".join(
-        ["wakeful", resource.plural, *([] if offer.kind == "list" else [offer.word]), *positionals_of(resource, offer)]
+        ["wakeful", resource.spoken, *([] if offer.kind == "list" else [offer.word]), *positionals_of(resource, offer)]
     )
     aliases = [name for name in ALIAS_HOMES if _is_alias(name, resource, offer)]
     shell = ", ".join(f"`{one}`" for one in [words, *(f"wakeful {name}" for name in aliases)])
@@ -55,7 +55,7 @@ def offer_rows(resource: Resource, offer: Offer) -> Iterator[str]:
 
 def _is_alias(name: str, resource: Resource, offer: Offer) -> bool:
     alias = alias_of(name)
-    return alias is not None and (alias.noun, alias.verb) == (resource.plural, offer.name)
+    return alias is not None and (alias.noun, alias.verb) == (resource.spoken, offer.name)
 
 
 def parameter_rows(offer: Offer) -> Iterator[str]:

@@ -7,7 +7,7 @@ import copy
 import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wakeful.clock import VirtualClock
 from wakeful.errors import ConfigError
@@ -47,7 +47,7 @@ async def crash_processes(
     if not isinstance(app, str):
         message = f"processes=True: name app {app.name} as file.py or module:app, because each process loads it itself"
         raise ConfigError(message)
-    happening = what_happens(load_app(app), event, agent)
+    happening = what_happens(loaded(app), event, agent)
     async with new_stores(store, prepare) as new_store:
         with Nursery("wakeful.testing.killing:main") as nursery, tempfile.TemporaryDirectory() as folder:
             killing = Killing(app, happening, nursery, Path(folder), deliver=deliver)
@@ -135,7 +135,7 @@ async def handle(plan: dict[str, Any]) -> None:
 
     deeds = Deeds(Path(plan["deeds"]))
     async with World(
-        load_app(plan["app"]), store=plan["store"], clock=clock, probe=probe, deeds=deeds, deliver=plan["deliver"]
+        loaded(plan["app"]), store=plan["store"], clock=clock, probe=probe, deeds=deeds, deliver=plan["deliver"]
     ) as world:
         await world.drain(skip=False)
         boundaries.append(Boundaries(but_not=plan["but_not"], reached=reached))
@@ -144,3 +144,8 @@ async def handle(plan: dict[str, Any]) -> None:
             say("accepted")
         await world.drain()
         boundaries.clear()
+
+
+def loaded(text: str) -> App:
+    """The app that a process of a test is given by name."""
+    return cast("App", load_app(text))

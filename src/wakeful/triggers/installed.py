@@ -13,6 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.names import HOMES
 from wakeful.stored_errors import words_of
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.source import ReadTrigger
@@ -116,12 +117,9 @@ def package_of(entry: EntryPoint) -> str:
 
 def own_names() -> list[str]:
     """Wakeful's own triggers: the functions among its public names that live in triggers/ and connect/."""
-    import wakeful
-
-    homes: dict[str, tuple[str, ...]] = wakeful._HOMES  # noqa: SLF001 the one list of them
     names = [
         name
-        for module, some in homes.items()
+        for module, some in HOMES.items()
         if module.startswith(("wakeful.triggers.", "wakeful.connect."))
         for name in some
     ]

@@ -114,7 +114,7 @@ class Ping(Service):
         if self._client is None:
             import httpx2
 
-            from wakeful import __version__
+            from wakeful.version import __version__
 
             self._client = httpx2.AsyncClient(
                 timeout=TAKES_AT_MOST,

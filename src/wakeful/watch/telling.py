@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from wakeful.alarm_words import Told, words_of_alarm
 from wakeful.clock import Microseconds, seconds, to_text
@@ -22,9 +22,6 @@ from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, digest
 from wakeful.service import Service
 from wakeful.stores.verbs.alarms import StoredAlarm, TellAlarms
-
-if TYPE_CHECKING:
-    from wakeful.app import App
 
 TELLER = "wakeful.tell"
 TYPE = "wakeful.alarm"
@@ -169,11 +166,6 @@ def told_of(alarm: StoredAlarm, app: str, now: Microseconds) -> dict[str, Any]:
         "loud": alarm.loud,
         "ending": alarm.ending,
     }
-
-
-def declare_alarms(app: App) -> None:
-    """The agent that lets alarms out. However often it fails, it is never paused: nobody would hear of that."""
-    app.inner_agent(name=TELLER, pause_after=None)(tell)
 
 
 async def tell(run: Run) -> None:

@@ -147,8 +147,8 @@ class Http(Channel):
         if self._client is None:
             import httpx2
 
-            from wakeful import __version__
             from wakeful.output.channels.transport import GuardedBackend, GuardedTransport
+            from wakeful.version import __version__
 
             self._client = httpx2.AsyncClient(
                 transport=GuardedTransport(GuardedBackend(allow_private=self.allow_private, resolve=self._resolve)),

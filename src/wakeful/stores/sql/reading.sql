@@ -149,8 +149,8 @@ select state.app, state.agent, state.key, state.value, state.version, state.chan
     where operation.app = state.app and operation.target = state.agent and operation.operator = state.changed_by
       and operation.verb in ('state set', 'state clear')
     order by operation.seq desc limit 1
-  ),
-  run.id
+  ) as note,
+  run.id as run
 from wakeful_state state
 left join wakeful_run run on run.seq = state.holder and run.state in ('ready', 'running', 'waiting')
 where (cast(:agent as text) is null or state.agent = :agent) order by state.app, state.agent, state.key

@@ -12,7 +12,7 @@ from wakeful.execution.command import Command
 from wakeful.stores.verbs.guards import LockApp
 
 if TYPE_CHECKING:
-    from wakeful.app import App
+    from wakeful.declarations import Declarations
 
 
 class Locking(Protocol):
@@ -21,16 +21,16 @@ class Locking(Protocol):
     async def do(self, request: LockApp, /) -> None: ...
 
 
-def programs_of(app: App) -> list[str]:
+def programs_of(app: Declarations) -> list[str]:
     """What starts programs, in words: "command backup", "heartbeat desk"."""
     commands = [f"command {name}" for name, one in app.agents.items() if isinstance(one.function, Command)]
     return commands + [f"heartbeat {name}" for name, one in app.heartbeats.items() if one.usual.commands]
 
 
-def is_locked_without_token(app: App) -> bool:
+def is_locked_without_token(app: Declarations) -> bool:
     return not app.programs_may_answer and bool(programs_of(app))
 
 
-async def lock(app: App, store: Locking, process: str) -> None:
+async def lock(app: Declarations, store: Locking, process: str) -> None:
     """Before the first run: no program that a run starts is there yet."""
     await store.do(LockApp(app.name, is_locked_without_token(app), process))
