@@ -47,12 +47,12 @@ from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.channels.event import EventChannel
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
+from wakeful.readers.reader import Reader
 from wakeful.service import Background
 from wakeful.settings import ping_url, shown_store, store_url
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
-from wakeful.stores.reading import Reader
 from wakeful.stores.settling import WaitSettler
 from wakeful.stores.store import DatabaseStore
 from wakeful.telemetry.logger import logger_of

@@ -23,8 +23,8 @@ from support.stores import an_arrival
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.model import WENT_WELL, Claim
 from wakeful.rate import Rate
+from wakeful.readers.reader import Reader
 from wakeful.stores.opening import open_database
-from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents

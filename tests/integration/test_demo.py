@@ -35,8 +35,8 @@ from wakeful.demo.live import LiveView, Seats
 from wakeful.demo.pace import pace_for
 from wakeful.demo.scene import Advice, Message, Row, Scene, what_became_of
 from wakeful.demo.summary import Account, compare
+from wakeful.readers.reader import Reader
 from wakeful.stores.opening import open_database
-from wakeful.stores.reading import Reader
 
 LONGEST = 60.0
 WORKER = re.compile(r"[Ww]orker (\d+) (?:is at work|dies|took over)")

@@ -14,9 +14,9 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import NotFound
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.retiring import StillServed, plan_retirement, retire
+from wakeful.readers.reader import Reader
 from wakeful.runtime import Runtime
 from wakeful.stores.opening import open_database
-from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.cancel import CancelRun

@@ -16,10 +16,8 @@ from wakeful.http.security import ApiSettings
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
-from wakeful.stores.readers.effects import HeldEffect
-from wakeful.stores.readers.events import StoredEvent
-from wakeful.stores.reading_schedules import change_summary, moment_summary, occurrence_summary, schedule_summary
 from wakeful.stores.request import ByPerson
+from wakeful.stores.stored import HeldEffect, StoredEvent
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
@@ -31,10 +29,12 @@ from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.quarantine import SettleQuarantine
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
+from wakeful.stores.verbs.sending import Sent
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.stores.verbs.sources import StoredSource
 from wakeful.stores.verbs.take_in import TakenIn
 from wakeful.triggers.cron import cron
+from wakeful.triggers.instants import change_summary, moment_summary, occurrence_summary, schedule_summary
 from wakeful.triggers.on import on
 from wakeful.triggers.schedule import Schedule, as_stored
 
@@ -207,6 +207,7 @@ class FakeDoor:
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
+        sent: Sent | None = None,
     ) -> list[Receipt]:
         if self.error is not None:
             raise self.error

@@ -40,10 +40,10 @@ from wakeful.model import (
     event_key,
     run_id,
 )
+from wakeful.readers.reader import Reader
 from wakeful.settings import sqlite_path
 from wakeful.stores.journal import Probe
 from wakeful.stores.opening import open_database
-from wakeful.stores.reading import Reader
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns

@@ -15,8 +15,8 @@ from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, feed_events, has, plan_feed, read_window
 from wakeful.operations.pace import BATCH, Pace, read_rate
 from wakeful.operations.redo import Choice, Plan, redo_letters
-from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Actor
+from wakeful.stores.stored import StoredEvent
 
 NOON = 1_767_268_800 * SECOND  # 2026-01-01 12:00:00 UTC
 

@@ -16,6 +16,7 @@ from wakeful.model import Event, Receipt
 from wakeful.operations import checking_in, quarantine, retiring, scheduling
 from wakeful.stores.request import Actor, Request
 from wakeful.stores.timing import StoredSchedule
+from wakeful.stores.verbs.sending import Sent
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.verifier import Answer
@@ -34,6 +35,7 @@ class Door(Protocol):
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
+        sent: Sent | None = None,
     ) -> list[Receipt]:
         """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
         is not for those `by` whom it comes.

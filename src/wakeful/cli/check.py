@@ -85,7 +85,7 @@ def report(arguments: argparse.Namespace, app: Declarations | None, problems: li
 def schedules_of(app: Declarations) -> list[dict[str, Any]]:
     """What wakes agents by time, with the next instant, by this machine's clock."""
     from wakeful.clock import SystemClock
-    from wakeful.stores.reading_schedules import moment_summary, zone_of
+    from wakeful.triggers.instants import moment_summary, zone_of
     from wakeful.triggers.schedules import code_schedules
 
     try:

@@ -30,6 +30,7 @@ from wakeful.errors import (
     WakefulError,
 )
 from wakeful.output.outbox import LATE
+from wakeful.readers.reader import Reader
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.shell.carrying import number
@@ -39,7 +40,6 @@ from wakeful.size import in_bytes
 from wakeful.stores.grants import lacking, needed
 from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.origins import Origin
-from wakeful.stores.reading import Reader
 from wakeful.stores.store import Database
 from wakeful.version import __version__
 

@@ -23,7 +23,8 @@ from wakeful.shell.arguments import (
 )
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.request import Actor
+from wakeful.stores.verbs.sending import Sent
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -86,11 +87,8 @@ async def _emit(
     app: Declarations, arguments: argparse.Namespace, event: Event
 ) -> tuple[dict[str, Any], str | None, int]:
     async with sending(app, arguments.store) as runtime:
-        receipt = (await runtime.door.accept([event]))[0]
-        operation = RecordOperation(
-            operator_of(arguments), "emit", app.name, event.id, f"{event.type} from {event.source}: {receipt.status}"
-        )
-        await runtime.store.record_operation(operation)
+        sent = Sent(Actor(operator_of(arguments), "cli"), "emit", f"{event.type} from {event.source}")
+        receipt = (await runtime.door.accept([event], sent=sent))[0]
         workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
         stored = await runtime.reader.event(event.id) if receipt.status == "unmatched" else None
         return receipt.to_json(), stored["reason"] if stored else None, workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wakeful.stores.reading import Reader
+    from wakeful.readers.reader import Reader
 
 Shown = dict[str, Any]
 MOST_OF_AN_ALARM = 5

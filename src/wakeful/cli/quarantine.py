@@ -22,6 +22,7 @@ from wakeful.operations.pace import Pace
 from wakeful.operations.quarantine import Settled, Tally, discard, kept_keys, release, settle_all
 from wakeful.operations.redo import MANY
 from wakeful.private_files import write_file
+from wakeful.readers.reader import Reader
 from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.resources import sources
 from wakeful.resources.desk import looking
@@ -47,7 +48,6 @@ from wakeful.shell.terminal import (
     terminal,
 )
 from wakeful.size import in_bytes
-from wakeful.stores.reading import Reader
 from wakeful.stores.verbs.take_in import QuarantineKind
 
 if TYPE_CHECKING:

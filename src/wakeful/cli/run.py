@@ -26,7 +26,8 @@ from wakeful.shell.arguments import (
 from wakeful.shell.life import Stopping, live
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.request import Actor
+from wakeful.stores.verbs.sending import Sent
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -80,14 +81,11 @@ run_command = Command(declare, execute)
 async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
     event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
     async with sending(app, arguments.store) as runtime:
-        receipt = (await runtime.door.accept([event], agent=arguments.agent, by="app"))[0]
+        sent = Sent(Actor(operator_of(arguments), "cli"), "run", f"agent {arguments.agent}")
+        receipt = (await runtime.door.accept([event], agent=arguments.agent, by="app", sent=sent))[0]
         if not receipt.runs:
-            return await _no_run(runtime, receipt, arguments)
+            return _no_run(receipt, arguments)
         identifier = receipt.runs[0]
-        operation = RecordOperation(
-            operator_of(arguments), "run", app.name, identifier, f"agent {arguments.agent}: {receipt.status}"
-        )
-        await runtime.store.record_operation(operation)
         workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
         if arguments.wait or arguments.here:
             return await _wait(runtime, identifier, arguments, workers, stopping)
@@ -103,13 +101,9 @@ async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stop
     return 0
 
 
-async def _no_run(runtime: Runtime, receipt: Receipt, arguments: argparse.Namespace) -> int:
+def _no_run(receipt: Receipt, arguments: argparse.Namespace) -> int:
     """The event is stored and started nothing: the agent takes no second run now, or policy denied it."""
     why = "; ".join(receipt.skipped.values()) or f"`wakeful why {receipt.id}` tells why"
-    detail = f"agent {arguments.agent}: {receipt.status}, no run"
-    await runtime.store.record_operation(
-        RecordOperation(operator_of(arguments), "run", runtime.app.name, receipt.id, detail)
-    )
     if arguments.json:
         print_json(receipt.to_json())
     say(plain(f"{receipt.status} {receipt.id}, but agent {arguments.agent} started no run: {why}"))

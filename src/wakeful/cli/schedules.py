@@ -27,12 +27,12 @@ from wakeful.operations.scheduling import (
     refuse_past,
     refuse_removal,
 )
+from wakeful.readers.reader import Reader
 from wakeful.settings import default_app
 from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, one_of, read_data, whole_number
 from wakeful.shell.opening import changing, chosen_store, read, reading, sending
 from wakeful.shell.person import Token, needs_token
 from wakeful.shell.terminal import ago, now, plain, print_json, say
-from wakeful.stores.reading import Reader
 from wakeful.triggers.schedule import CatchUp, ScheduleOverlap, as_stored
 from wakeful.triggers.schedules import Schedules, refuse_name
 

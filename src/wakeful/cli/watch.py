@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wakeful.declarations import Declarations
-    from wakeful.stores.reading import Reader
+    from wakeful.readers.reader import Reader
     from wakeful.stores.store import DatabaseStore
 
 SHORTEST = 1.0
@@ -113,8 +113,8 @@ async def _watch_store(
     stopping: Stopping,
 ) -> None:
     """All that is stored, with nobody's code."""
+    from wakeful.readers.reader import Reader
     from wakeful.stores.opening import open_database
-    from wakeful.stores.reading import Reader
     from wakeful.stores.store import DatabaseStore
     from wakeful.watch.facts import Facts
 

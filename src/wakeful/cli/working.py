@@ -128,12 +128,12 @@ def pauses(arguments: argparse.Namespace) -> str | None:
 
 async def pause_first(runtime: Runtime, operator: str) -> None:
     """Nothing is claimed before somebody has looked around."""
-    from wakeful.operations.pausing import ALL
+    from wakeful.resources.desk import Desk, Reads
+    from wakeful.resources.pauses import change_one
     from wakeful.stores.request import Actor
-    from wakeful.stores.verbs.pauses import ChangePause
 
-    request = ChangePause(runtime.app.name, ALL, paused=True, by=Actor(operator, "cli"), note="started with --paused")
-    await runtime.store.do(request)
+    desk = Desk(Reads(runtime.reader), Actor(operator, "cli"), runtime.store, "started with --paused")
+    await change_one(desk, runtime.app.name, None, paused=True)
     say("paused: `wakeful resume all` lets it begin")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from wakeful.demo.app import ACT, STEPS
 from wakeful.demo.counter import Counter, Key
 from wakeful.model import FINAL_RUN_STATES
-from wakeful.stores.reading import Reader
+from wakeful.readers.reader import Reader
 
 Identity = tuple[str, str]  # CloudEvents': source and id
 Mark = Literal["done", "working", "again", "held", "failed", "cut", "open"]

@@ -43,7 +43,7 @@ from wakeful.demo.scene import clock
 from wakeful.demo.stage import Stage
 from wakeful.demo.summary import Account, Kill, close_the_books, counted_noun, print_account
 from wakeful.demo.view import choose_view
-from wakeful.stores.reading import Reader
+from wakeful.readers.reader import Reader
 
 KILL_AT = 7.4
 ENOUGH_RUNS = 5

@@ -26,7 +26,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import SECOND, Microseconds
 from wakeful.model import Claim, Step, digest
-from wakeful.stores.reading_versions import AGREED
+from wakeful.stores.awaited_version import AGREED
 
 if TYPE_CHECKING:
     from wakeful.functions.options import AgentOptions

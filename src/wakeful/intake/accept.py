@@ -34,14 +34,16 @@ from wakeful.model import (
 )
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
 from wakeful.policy.loops import Chain, ChainLimits
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.locks import HeldLock
+from wakeful.stores.verbs.sending import SendEvent, Sent
 
 LONGEST_TRACE = 64
 BUDGET_RULE = "budget of conditions"
 
 
-class AcceptingStore(Protocol):
+class AcceptingStore(Doer, Protocol):
     """Where events go."""
 
     async def accept(self, request: AcceptEvents) -> list[Receipt]: ...
@@ -95,6 +97,7 @@ class Door:
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
         aliases: tuple[str, ...] = (),
+        sent: Sent | None = None,
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
         them has a name that is not for those `by` whom it comes.
@@ -102,7 +105,8 @@ class Door:
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
         and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
         checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
-        `aliases` are further names of a single event: one that came before makes it a duplicate.
+        `aliases` are further names of a single event: one that came before makes it a duplicate. `sent` says by whom a single event was sent,
+        where a person did: that is stored together with it.
         """
         if by != "source":
             if self._reserved.are_old:
@@ -112,6 +116,8 @@ class Door:
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
             receipts = await self._store.accept_within(within, request)
+        elif sent is not None:
+            receipts = (await self._store.do(SendEvent(request, sent.verb, sent.words, by=sent.by))).receipts
         else:
             receipts = await self._store.accept(request)
         for event, receipt in zip(events, receipts, strict=False):

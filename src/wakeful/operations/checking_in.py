@@ -10,6 +10,8 @@ from wakeful.errors import NotFound, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
+from wakeful.stores.request import Actor
+from wakeful.stores.verbs.sending import Sent
 from wakeful.watch.expectations import CHECKIN
 
 
@@ -22,7 +24,7 @@ class Reading(Protocol):
 class Door(Protocol):
     """Where events go in."""
 
-    async def accept(self, events: list[Event], /, *, by: By) -> list[Receipt]: ...
+    async def accept(self, events: list[Event], /, *, by: By, sent: Sent | None = None) -> list[Receipt]: ...
 
 
 async def app_expecting(reader: Reading, name: str, app: str | None) -> str:
@@ -41,7 +43,10 @@ async def app_expecting(reader: Reading, name: str, app: str | None) -> str:
     return apps[0]
 
 
-async def check_in(door: Door, app: str, name: str, data: Any = None, identifier: str | None = None) -> Receipt:
-    """Say that it was done; what comes back is on disk."""
+async def check_in(
+    door: Door, app: str, name: str, data: Any = None, identifier: str | None = None, *, by: Actor | None = None
+) -> Receipt:
+    """Say that it was done; what comes back is on disk, with the person who says it."""
     event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)
-    return (await door.accept([event], by="app"))[0]
+    sent = None if by is None else Sent(by, "checkin", name)
+    return (await door.accept([event], by="app", sent=sent))[0]

@@ -13,7 +13,7 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.model import Decision, Flow
 from wakeful.policy.decide import AdmissionFacts, decide
-from wakeful.stores.readers.events import StoredEvent
+from wakeful.stores.stored import StoredEvent
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations

@@ -13,8 +13,8 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Decision, Flow, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
-from wakeful.stores.readers.events import StoredEvent
 from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.stored import StoredEvent
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.triggers.past import read_past
 

@@ -15,8 +15,8 @@ from wakeful.clock import to_text
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import expected
-from wakeful.stores.readers.effects import HeldEffect
 from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.stored import HeldEffect
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 
 SHOWN_EFFECTS = 20

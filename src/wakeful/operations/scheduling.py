@@ -12,11 +12,11 @@ from typing import Any, Protocol
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import OWN_AGENTS
-from wakeful.stores.reading_schedules import is_span, zone_of
 from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.at import At, at
 from wakeful.triggers.cron import Cron, cron
 from wakeful.triggers.every import Every, every
+from wakeful.triggers.instants import is_span, zone_of
 from wakeful.triggers.schedule import TIMING_FIELDS, Schedule, Timing, read_timing
 from wakeful.triggers.zones import local, zone_named
 

@@ -33,7 +33,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import Look, clock_time, in_json, line, plain, plain_lines
-from wakeful.stores.readers.base import LAST_CHARACTER, SHORTEST_PREFIX
+from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX
 
 KNOWN_FOR_GUESSES = 100
 

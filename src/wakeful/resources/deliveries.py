@@ -37,7 +37,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import Look, failure_line, in_json, number, plain, whole_json
-from wakeful.stores.readers.base import LAST_CHARACTER, SHORTEST_PREFIX, several
+from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.triggers.past import read_past
 

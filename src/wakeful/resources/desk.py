@@ -17,8 +17,8 @@ from typing_extensions import get_type_hints
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.errors import WakefulError
 from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, InSeconds, Instant, Made, Page, Scope
-from wakeful.stores.readers.base import NOW as NOW  # noqa: PLC0414 resources name it as theirs
-from wakeful.stores.readers.base import cursor_of, next_of, shown
+from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it as theirs
+from wakeful.stores.reads import cursor_of, next_of, shown
 from wakeful.stores.request import Actor, Request
 from wakeful.stores.shown_errors import shown_error
 

@@ -40,7 +40,7 @@ from wakeful.resources.declare import (
 from wakeful.resources.desk import Desk
 from wakeful.resources.failures import failure_lines
 from wakeful.resources.words import Line, Look, ago, clock_time, in_json, line, number, plain
-from wakeful.stores.readers.base import SHORTEST_PREFIX
+from wakeful.stores.reads import SHORTEST_PREFIX
 from wakeful.values import arguments_of, to_text
 
 OPTION = re.compile(r"--result '(.*?)'")

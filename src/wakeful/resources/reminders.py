@@ -33,7 +33,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk, Row
 from wakeful.resources.words import Line, line, moment, now, plain, plain_lines
-from wakeful.stores.readers.base import LAST_CHARACTER, cursor_of
+from wakeful.stores.reads import LAST_CHARACTER, cursor_of
 from wakeful.triggers import reminders as keeping
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.zones import zone_named

@@ -40,7 +40,7 @@ from wakeful.resources.desk import Desk
 from wakeful.resources.run_views import CancelledRun, ForkedRun, ForkPlan, Released, Run, RunDetail
 from wakeful.resources.run_words import show_run
 from wakeful.resources.words import Line, Look, line, number, plain, took, whole_json
-from wakeful.stores.readers.base import SHORTEST_PREFIX
+from wakeful.stores.reads import SHORTEST_PREFIX
 from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeful.clock import SystemClock
 from wakeful.errors import NotFound, StoreUnavailable
+from wakeful.readers.reader import Reader
 from wakeful.settings import shown_store, sqlite_path, store_url
-from wakeful.stores.reading import Reader
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.errors import NotFound
+from wakeful.readers.reader import Reader
 from wakeful.resources.declare import Ambiguous, Bulk, Listing, Page, Printed, Refused, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.resources.words import Aside
@@ -17,7 +18,6 @@ from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.opening import changing, chosen_store, reading, sending
 from wakeful.shell.person import Token
 from wakeful.shell.terminal import print_json, say, terminal
-from wakeful.stores.reading import Reader
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
     Missing,

@@ -7,7 +7,7 @@ from typing import Any
 
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import Receipt
-from wakeful.stores.reading import LONGEST_PAGE, Reader
+from wakeful.readers.reader import LONGEST_PAGE, Reader
 
 Which = Receipt | str | Mapping[str, Any]
 

@@ -31,9 +31,9 @@ from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
+from wakeful.readers.reader import LONGEST_PAGE
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Probe
-from wakeful.stores.reading import LONGEST_PAGE
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.settling import SettleEffect

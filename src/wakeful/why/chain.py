@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakeful.stores.reading_chains import chain_summary
+from wakeful.stores.chains import chain_summary
 
 Shown = dict[str, Any]
 

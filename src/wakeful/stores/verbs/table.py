@@ -89,6 +89,7 @@ from wakeful.stores.verbs.schedules import (
     settle_occurrences,
 )
 from wakeful.stores.verbs.scheduling import ScheduleByRun, schedule_by_runs
+from wakeful.stores.verbs.sending import SendEvent, send_events
 from wakeful.stores.verbs.settling import SettleEffect, settle_effects
 from wakeful.stores.verbs.sources import (
     EnterSources,
@@ -175,6 +176,7 @@ VERBS: dict[type, Verb] = {
     TellAlarms: tell_alarms,
     ReportHeartbeat: report_heartbeats,
     RecordOperation: record_operations,
+    SendEvent: send_events,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,
     ForgetOld: forget_old,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
-from wakeful.stores.reading_versions import AGREED
+from wakeful.stores.awaited_version import AGREED
 from wakeful.stores.transaction import Transaction
 
 if TYPE_CHECKING:

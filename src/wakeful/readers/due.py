@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wakeful.clock import Microseconds
 from wakeful.rate import Rate
-from wakeful.stores.readers.apps import ReadsApps
-from wakeful.stores.readers.pauses import ReadsPauses
+from wakeful.readers.apps import ReadsApps
+from wakeful.readers.pauses import ReadsPauses
 
 
 class ReadsDue(ReadsApps, ReadsPauses):

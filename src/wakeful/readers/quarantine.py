@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from wakeful.stores.readers.base import ReadsDatabase, cursor_of
+from wakeful.stores.reads import ReadsDatabase, cursor_of
 
 if TYPE_CHECKING:
-    from wakeful.stores.reading_quarantine import QuarantineReader
+    from wakeful.readers.quarantine_rows import QuarantineReader
 
 
 class ReadsQuarantine(ReadsDatabase):
@@ -16,7 +16,7 @@ class ReadsQuarantine(ReadsDatabase):
 
     @cached_property
     def of_quarantine(self) -> QuarantineReader:
-        from wakeful.stores.reading_quarantine import QuarantineReader
+        from wakeful.readers.quarantine_rows import QuarantineReader
 
         return QuarantineReader(self._database)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from wakeful.stores.readers.base import ReadsDatabase
+from wakeful.stores.reads import ReadsDatabase
 
 
 class ReadsExpectations(ReadsDatabase):

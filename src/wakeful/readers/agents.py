@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import to_text
 from wakeful.rate import Rate
-from wakeful.stores.readers.base import ReadsDatabase
+from wakeful.stores.reads import ReadsDatabase
 
 
 class ReadsAgents(ReadsDatabase):

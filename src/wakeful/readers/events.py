@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from wakeful.clock import Microseconds, to_text
-from wakeful.model import AdmissionState
-from wakeful.stores.readers.base import LONGEST_PAGE, cursor_of, json_of, next_of
-from wakeful.stores.readers.quarantine import ReadsQuarantine
+from wakeful.readers.quarantine import ReadsQuarantine
+from wakeful.stores.reads import LONGEST_PAGE, cursor_of, json_of, next_of
+from wakeful.stores.stored import StoredEvent
 from wakeful.stores.transaction import Row
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event that may be handed to an agent later, and what became of it for that agent before, if anything did."""
-
-    seq: int
-    app: str
-    source: str
-    id: str
-    type: str
-    admission: AdmissionState | None = None
-    run_id: str | None = None
-    envelope: str | None = None
 
 
 class ReadsEvents(ReadsQuarantine):

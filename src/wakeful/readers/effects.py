@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from wakeful.clock import Microseconds, to_text
-from wakeful.stores.readers.base import (
+from wakeful.clock import to_text
+from wakeful.stores.reads import (
     LAST_CHARACTER,
     LONGEST_PAGE,
     SHORTEST_PREFIX,
@@ -18,22 +17,8 @@ from wakeful.stores.readers.base import (
     shown,
 )
 from wakeful.stores.shown_errors import shown_error
+from wakeful.stores.stored import HeldEffect
 from wakeful.stores.transaction import Row
-
-
-@dataclass(frozen=True, slots=True)
-class HeldEffect:
-    """As much of a held effect as it takes to settle many of them."""
-
-    id: str
-    agent: str
-    action: str
-    run: str
-    called: bool
-    opened_at: Microseconds
-    reason: str | None
-    staged: bool
-    returns: str | None  # the JSON schema of what its action returns, if that is known and is read
 
 
 class ReadsEffects(ReadsDatabase):

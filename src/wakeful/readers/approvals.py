@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakeful.stores.readers.base import ReadsDatabase
+from wakeful.stores.reads import ReadsDatabase
 
 
 class ReadsApprovals(ReadsDatabase):

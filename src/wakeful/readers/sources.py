@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wakeful.stores.readers.alarms import ReadsAlarms
+from wakeful.readers.alarms import ReadsAlarms
 
 
 class ReadsSources(ReadsAlarms):

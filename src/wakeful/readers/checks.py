@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from wakeful.clock import to_text
-from wakeful.stores.readers.base import ReadsDatabase, json_of
+from wakeful.stores.reads import ReadsDatabase, json_of
 
 
 class ReadsChecks(ReadsDatabase):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from wakeful.stores.readers.alarms import ReadsAlarms
-from wakeful.stores.readers.base import cursor_of
+from wakeful.readers.alarms import ReadsAlarms
+from wakeful.stores.reads import cursor_of
 
 if TYPE_CHECKING:
-    from wakeful.stores.reading_schedules import ScheduleReader
+    from wakeful.triggers.instants import ScheduleReader
 
 
 class ReadsSchedules(ReadsAlarms):
@@ -17,7 +17,7 @@ class ReadsSchedules(ReadsAlarms):
 
     @cached_property
     def of_schedules(self) -> ScheduleReader:
-        from wakeful.stores.reading_schedules import ScheduleReader
+        from wakeful.triggers.instants import ScheduleReader
 
         return ScheduleReader(self._database)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wakeful.stores.guards import TokenHash
-from wakeful.stores.readers.base import ReadsDatabase
+from wakeful.stores.reads import ReadsDatabase
 
 
 class ReadsGuards(ReadsDatabase):

@@ -7,7 +7,7 @@ from typing import Any
 from wakeful.clock import to_text
 from wakeful.settings import strict_encryption
 from wakeful.stores.migrations import standing
-from wakeful.stores.readers.base import ReadsDatabase
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.sealing import Sealing
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from wakeful.clock import to_text
-from wakeful.stores.readers.base import json_of, shown
+from wakeful.stores.reads import json_of, shown
 from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.transaction import Row
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from wakeful.stores.readers.agents import ReadsAgents
+from wakeful.readers.agents import ReadsAgents
 
 if TYPE_CHECKING:
-    from wakeful.stores.reading_apps import AppReader
+    from wakeful.readers.app_rows import AppReader
 
 
 class ReadsApps(ReadsAgents):
@@ -18,7 +18,7 @@ class ReadsApps(ReadsAgents):
 
     @cached_property
     def of_apps(self) -> AppReader:
-        from wakeful.stores.reading_apps import AppReader
+        from wakeful.readers.app_rows import AppReader
 
         return AppReader(self._database)
 

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from wakeful.clock import to_text
 from wakeful.errors import NotFound
 from wakeful.intake.quarantine import raw_of
-from wakeful.stores.readers.base import ReadableDatabase
+from wakeful.stores.reads import ReadableDatabase
 from wakeful.stores.tampered import refuse_to_act_on
 from wakeful.stores.transaction import Row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wakeful.clock import to_text
-from wakeful.stores.readers.base import ReadsDatabase
+from wakeful.stores.reads import ReadsDatabase
 
 
 class ReadsDeliveries(ReadsDatabase):

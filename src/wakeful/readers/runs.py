@@ -10,7 +10,12 @@ from typing import Any
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
-from wakeful.stores.readers.base import (
+from wakeful.readers.effects import effect_summary
+from wakeful.readers.events import decision_summary
+from wakeful.readers.steps import began_with, change_summary, step_summary
+from wakeful.stores.awaited_version import awaited_version
+from wakeful.stores.chains import chain_summary
+from wakeful.stores.reads import (
     LAST_CHARACTER,
     LONGEST_PAGE,
     SHORTEST_PREFIX,
@@ -20,11 +25,6 @@ from wakeful.stores.readers.base import (
     next_of,
     several,
 )
-from wakeful.stores.readers.effects import effect_summary
-from wakeful.stores.readers.events import decision_summary
-from wakeful.stores.readers.steps import began_with, change_summary, step_summary
-from wakeful.stores.reading_chains import chain_summary
-from wakeful.stores.reading_versions import awaited_version
 from wakeful.stores.run_filters import RunFilter, runs_between
 from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.transaction import Row
@@ -105,7 +105,7 @@ class ReadsRuns(ReadsDatabase):
     async def _whole(self, row: Row, parts: Mapping[str, list[Row]]) -> dict[str, Any]:
         from wakeful.resources import resource_of
         from wakeful.resources.desk import views
-        from wakeful.stores.reading_schedules import scheduled_summary
+        from wakeful.triggers.instants import scheduled_summary
 
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, _ = row[15:25]

@@ -1,0 +1,47 @@
+"""send: a person's own event, stored together with who sent it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wakeful.stores.request import Actor, Audit, ByPerson
+from wakeful.stores.timing import Fired
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.accept import AcceptEvents, accept_events
+from wakeful.stores.verbs.with_events import WithEvents
+
+Sending = Literal["emit", "run", "checkin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Who sends an event, by which verb, and what is sent, in words: what became of it is said behind them."""
+
+    by: Actor
+    verb: Sending
+    words: str
+
+
+@dataclass(slots=True)
+class SendEvent(WithEvents[Fired], ByPerson[Fired]):
+    """One event that a person sends: by `emit`, to one agent by `run`, or to say that something was done by `checkin`."""
+
+    accept: AcceptEvents
+    verb: Sending
+    words: str
+
+    def audit(self, result: Fired) -> Audit | None:
+        receipt = result.receipts[0]
+        became = f"{self.words}: {receipt.status}"
+        if self.verb != "run":
+            return Audit(self.verb, self.accept.app, receipt.id, became)
+        if receipt.runs:
+            return Audit(self.verb, self.accept.app, receipt.runs[0], became)
+        return Audit(self.verb, self.accept.app, receipt.id, f"{became}, no run")
+
+
+def send_events(now: int | None, requests: Sequence[SendEvent]) -> Transaction[list[Fired | Exception]]:
+    answers = yield from accept_events(now, [one.accept for one in requests])
+    return [answer if isinstance(answer, Exception) else Fired(answer) for answer in answers]
