@@ -110,9 +110,11 @@ async def test_everything_is_encrypted_anew_while_a_worker_works(new_app: NewApp
     await store.open(migrate=False)
     async with working(app) as runtime:
         keeper = Keeper(store.database, store.journal)
-        done, third = await asyncio.gather(rotate(keeper, store.database.codec, pace=Pace()), go(runtime, SECRET))
+        done, third = await asyncio.gather(
+            rotate(keeper, store.database.codec, Actor("ada", "code"), pace=Pace()), go(runtime, SECRET)
+        )
         assert done.complete
-        assert (await rotate(keeper, store.database.codec, pace=Pace())).payloads == 0
+        assert (await rotate(keeper, store.database.codec, Actor("ada", "code"), pace=Pace())).payloads == 0
     await store.close()
     use(monkeypatch, NEW)
     async with working(app) as runtime:

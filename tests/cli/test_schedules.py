@@ -7,8 +7,9 @@ import re
 
 import pytest
 
-from wakeful.cli.schedule_views import really
 from wakeful.operations.scheduling import OPTIONS
+from wakeful.resources.schedule_views import ScheduleCadence
+from wakeful.resources.schedule_words import really
 
 APP = """
 from wakeful import App, Run
@@ -67,7 +68,8 @@ def test_the_listing(wakeful, desk):
     ],
 )
 def test_the_interval_that_is_kept(real, drift, shown):
-    assert really({"real": real, "configured": 60.0, "drift": drift}) == shown
+    cadence = ScheduleCadence(firings=2, late=None, typically_late=None, configured=60.0, real=real, drift=drift)
+    assert really(cadence) == shown
 
 
 def test_the_listing_fits_a_terminal(wakeful, desk, monkeypatch):
@@ -151,8 +153,9 @@ def test_whatever_a_schedule_takes_can_be_said_here(wakeful, desk):
         "jitter": 3.0,
         "expires": 3600.0,
     }
-    shown = wakeful("schedules", "--help").out
-    assert all(f"--{option.replace('_', '-')} " in shown for option in OPTIONS)
+    for verb in ("add", "edit"):
+        shown = wakeful("schedules", verb, "--help").out
+        assert all(f"--{option.replace('_', '-')} " in shown for option in OPTIONS)
 
 
 def test_firing_and_the_story_of_its_run(wakeful, desk):

@@ -21,6 +21,7 @@ from wakeful.policy.decide import ALLOWED
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.grants import tables
 from wakeful.stores.journal import Died
+from wakeful.stores.keeping import Keeper
 from wakeful.stores.request import Actor, Bulk, ByPerson
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.alarms import ChangeAlarm
@@ -32,6 +33,7 @@ from wakeful.stores.verbs.commit import CommitRun, ReleaseRun
 from wakeful.stores.verbs.effects import OpenEffect
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.keeping import ChangeCiphers, RemoveArchived, ResealPayloads
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.people import RaiseAlarm
@@ -190,6 +192,23 @@ async def send_event(_: Member) -> ByPerson[Any]:
     return SendEvent(AcceptEvents(APP, [an_arrival("1")]), "emit", WHY, by=ADA)
 
 
+async def remove_archived(member: Member) -> ByPerson[Any]:
+    claim = await a_run(member)
+    await member.finish(claim)
+    await accept(member.store, an_arrival("2"))  # the newest run of all is never removed
+    keeper = Keeper(member.store.database, member.store.journal)
+    (family,) = await keeper.families({claim.id: await keeper.time()})
+    return RemoveArchived([family], WHY, by=ADA)
+
+
+async def reseal_payloads(_: Member) -> ByPerson[Any]:
+    return ResealPayloads([], [("blob", "content")], by=ADA, note=WHY)
+
+
+async def change_ciphers(_: Member) -> ByPerson[Any]:
+    return ChangeCiphers(["key"], [], by=ADA, note=WHY)
+
+
 # What each verb is asked, once there is something that it can be asked of.
 CASES: dict[type[ByPerson[Any]], Case] = {
     CloseCircuit: close_circuit,
@@ -212,6 +231,9 @@ CASES: dict[type[ByPerson[Any]], Case] = {
     SettleQuarantine: settle_quarantine,
     FillInstants: fill_instants,
     SendEvent: send_event,
+    RemoveArchived: remove_archived,
+    ResealPayloads: reseal_payloads,
+    ChangeCiphers: change_ciphers,
 }
 
 

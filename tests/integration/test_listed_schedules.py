@@ -14,6 +14,8 @@ from wakeful.errors import NotFound, ReservedName
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import Decision
 from wakeful.policy.decide import DEFAULT_RULES
+from wakeful.resources import desk
+from wakeful.resources import schedule_reading as schedules
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.triggers.at import at
@@ -160,7 +162,10 @@ async def test_a_pause_is_told_with_who_and_how_to_end_it(app: App):
         assert "ada paused it at 2026-01-01 00:00:30 UTC: too loud." in told
         assert "It is paused since 2026-01-01 00:00:30 UTC by ada" in told
         assert "`wakeful schedules resume note`" in told
-        instants = await runtime.reader.schedule_instants("note", count=2)
+        looking = desk.looking(runtime.reader)
+        one = await schedules.find(looking, "note")
+        assert one is not None
+        instants = await schedules.upcoming(looking, one, count=2)
         assert instants is not None
         assert [one["at"] for one in instants["next"]] == ["2026-01-01T00:10:00Z", "2026-01-01T00:20:00Z"]
         await runtime.schedules.resume("note", by=Actor("ada", "cli"))

@@ -20,6 +20,7 @@ from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.places import PLACES
+from wakeful.stores.request import Actor
 from wakeful.stores.sealing import BINDS_SINCE, STRICT, Sealing
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.people import RecordOperation
@@ -73,7 +74,9 @@ async def older(app: App, use, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def rotated(store: DatabaseStore, *, strict: bool = False) -> Rotated:
-    return await rotate(Keeper(store.database, store.journal), store.database.codec, pace=Pace(), strict=strict)
+    return await rotate(
+        Keeper(store.database, store.journal), store.database.codec, Actor("ada", "code"), pace=Pace(), strict=strict
+    )
 
 
 async def outputs(app: App, runs: list[str]) -> list[str]:
@@ -185,6 +188,7 @@ import asyncio, os, signal, sys
 from wakeful.clock import SystemClock
 from wakeful.operations.pace import Pace
 from wakeful.operations.rotation import rotate
+from wakeful.stores.request import Actor
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
@@ -199,7 +203,7 @@ async def main(url, commits):
                 os.kill(os.getpid(), signal.SIGKILL)
     store = DatabaseStore(open_database(url, SystemClock()), probe=probe)
     await store.open(migrate=False)
-    await rotate(Keeper(store.database, store.journal), store.database.codec, pace=Pace(), strict=True)
+    await rotate(Keeper(store.database, store.journal), store.database.codec, Actor("ada", "code"), pace=Pace(), strict=True)
     await store.close()
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))

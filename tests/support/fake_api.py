@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import to_json
 from starlette.testclient import TestClient
 
 from wakeful.api.app import create_api
@@ -33,10 +31,7 @@ from wakeful.stores.verbs.sending import Sent
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.stores.verbs.sources import StoredSource
 from wakeful.stores.verbs.take_in import TakenIn
-from wakeful.triggers.cron import cron
-from wakeful.triggers.instants import change_summary, moment_summary, occurrence_summary, schedule_summary
 from wakeful.triggers.on import on
-from wakeful.triggers.schedule import Schedule, as_stored
 
 RUN = {
     "id": "abc",
@@ -156,40 +151,6 @@ INPUT = {
     "event": {"source": "/inbox", "id": "digest"},
 }
 CURSOR = "page-2"
-HOUR = 3_600_000_000
-MORNING = StoredSchedule(
-    *(1, "shop", "morning", "review", "runtime", "live", 2),
-    definition=to_json(cron("0 8 * * *", tz="Europe/London").definition()).decode(),
-    data="7",
-    owner=None,
-    next_at=7 * HOUR,
-    due_at=7 * HOUR,
-    queued=None,
-    done_until=-17 * HOUR,
-    waits_for=None,
-    last_at=-17 * HOUR,
-    last_run="abc",
-    fired_at=-17 * HOUR + 1_000_000,
-    created_at=0,
-    changed_at=0,
-    changed_by="ada",
-)
-LEDGER = [(1, "fired", None, -17 * HOUR, -17 * HOUR, 1, 2, "abc", -17 * HOUR + 1_000_000, 0, "done")]
-
-
-def a_schedule(name: str = "morning") -> dict[str, Any]:
-    """As the reader shows it."""
-    return schedule_summary(replace(MORNING, name=name), "done", LEDGER)
-
-
-def schedule_detail(name: str) -> dict[str, Any]:
-    change = (2, "edit", "ada", None, MORNING.definition, 0)
-    return a_schedule(name) | {
-        "data": 7,
-        "occurrences": [occurrence_summary(row) for row in LEDGER],
-        "changes": [change_summary(change)],
-        "alarms": [],
-    }
 
 
 class FakeDoor:
@@ -350,24 +311,6 @@ class FakeReader:
     async def kept_of(self, app: str, source: str, kind: str | None, after: int, most: int) -> list[tuple[int, str]]:
         return []
 
-    async def schedules(self, *, app=None, agent=None, state=None, whole=False, limit=50, after=None) -> dict[str, Any]:
-        self._ask(app=app, agent=agent, state=state, whole=whole, limit=limit, after=after)
-        return {"schedules": [a_schedule()], "next": CURSOR}
-
-    async def schedule(self, name: str, app=None, /) -> dict[str, Any] | None:
-        """All but one that is called so."""
-        self._ask(name=name, app=app)
-        return None if name == "nothing" else schedule_detail(name)
-
-    async def schedule_instants(self, name: str, app=None, count: int = 5, /) -> dict[str, Any] | None:
-        self._ask(name=name, app=app, count=count)
-        shown = {one: a_schedule(name)[one] for one in ("app", "name", "state", "rule", "zone")}
-        instant = moment_summary(7 * HOUR, "Europe/London") | {"due_at": "1970-01-01T07:00:00Z"}
-        return None if name == "nothing" else {**shown, "next": [instant]}
-
-    async def loaded_last(self, app: str, /) -> set[str]:
-        return {"review", "counter"}
-
     async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
         envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None
         stored = StoredEvent(1, "shop", "/shop", "1", "order.created", None, None, envelope)
@@ -524,50 +467,6 @@ class FakeStore(FakeRetiring):
         return result
 
 
-class FakeSchedules:
-    """Knows one that was made at run time, one of code and a reminder, and keeps what it is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str, dict[str, Any]]] = []
-        self.error: Exception | None = None
-        code = replace(MORNING, name="nightly", origin="code")
-        self.stored = {"morning": MORNING, "nightly": code, "r-1": replace(MORNING, name="r-1", origin="reminder")}
-
-    async def all(self) -> list[StoredSchedule]:
-        return list(self.stored.values())
-
-    async def find(self, name: str, /) -> StoredSchedule | None:
-        return self.stored.get(name)
-
-    async def _changed(self, verb: str, name: str, **given: Any) -> StoredSchedule:
-        if self.error is not None:
-            raise self.error
-        self.asked.append((verb, name, given))
-        return MORNING
-
-    async def add(self, name: str, schedule: Schedule, agent: str, /, **given: Any) -> StoredSchedule:
-        return await self._changed("add", name, schedule=schedule, agent=agent, **given)
-
-    async def edit(
-        self, name: str, schedule: Callable[[Schedule], Schedule | None] | None, /, **given: Any
-    ) -> StoredSchedule:
-        wanted = None if schedule is None else schedule(as_stored(self.stored[name].definition))
-        return await self._changed("edit", name, schedule=wanted, **given)
-
-    async def pause(self, name: str, /, **given: Any) -> StoredSchedule:
-        return await self._changed("pause", name, **given)
-
-    async def resume(self, name: str, /, **given: Any) -> StoredSchedule:
-        return await self._changed("resume", name, **given)
-
-    async def remove(self, name: str, /, **given: Any) -> StoredSchedule:
-        return await self._changed("remove", name, **given)
-
-    async def fire(self, name: str, /, **given: Any) -> Receipt:
-        await self._changed("fire", name, **given)
-        return Receipt("/shop/schedules/morning", "by-hand-1970-01-01T00:00:00Z", "accepted", ["run-1"])
-
-
 class Count(BaseModel):
     """What an agent keeps."""
 
@@ -596,18 +495,9 @@ class Api:
         self.reader = FakeReader()
         self.store = FakeStore()
         self.reader.of_apps.marks = lambda: self.store.retired
-        self.schedules = FakeSchedules()
         self.silent: dict[str, float] = {}
         options.setdefault("silent", lambda: self.silent)
-        self.app = create_api(
-            self.door,
-            self.reader,
-            self.store,
-            Declared(a_shop()),
-            schedules=self.schedules,
-            settings=settings,
-            **options,
-        )
+        self.app = create_api(self.door, self.reader, self.store, Declared(a_shop()), settings=settings, **options)
         self.client = TestClient(
             self.app, base_url="http://localhost:8400", raise_server_exceptions=False, client=("127.0.0.1", 50_000)
         )

@@ -18,9 +18,10 @@ from wakeful.surface.http import resource_routes
 
 
 def http_over(store: DatabaseStore, side: AppSide | None = None) -> httpx2.AsyncClient:
-    reads = Reads(Reader(store.database))
+    reader = Reader(store.database)
+    reads = Reads(reader)
     routes = resource_routes(
-        all_resources(), lambda by, note: Desk(reads, by, store, note, side), ApiSettings(token=TOKEN)
+        all_resources(), lambda by, note: Desk(reads, by, store, note, side), ApiSettings(token=TOKEN, guarded=reader)
     )
     app: Any = Starlette(routes=routes, exception_handlers=dict.fromkeys(HANDLED, answer_with_problem))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")

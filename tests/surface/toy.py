@@ -240,7 +240,7 @@ RESOURCE = Resource(
         none=none,
         columns=(
             Column("pet", "name"),
-            Column("app", when=lambda items: len({one["app"] for one in items}) > 1),
+            Column("app", when=lambda items, _: len({one["app"] for one in items}) > 1),
             Column("state"),
             Column("meals"),
             Column("born", "born_at"),

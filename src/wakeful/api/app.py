@@ -19,9 +19,8 @@ from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.ports import Agents, Door, Reader, Results, Scheduling, Store, Webhooks
+from wakeful.api.ports import Agents, Door, Reader, Results, Store, Webhooks
 from wakeful.api.quarantine import quarantine_routes
-from wakeful.api.schedules import schedule_routes
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -39,7 +38,7 @@ def create_api(
     store: Store,
     agents: Agents,
     *,
-    schedules: Scheduling,
+    schedules: Any = None,
     reminders: Any = None,
     results: Results | None = None,
     settings: ApiSettings | None = None,
@@ -49,7 +48,7 @@ def create_api(
     sources: SourceStates = dict,
     releasing: Callable[[], Releasing | None] = lambda: None,
 ) -> Starlette:
-    """The API over a door, a reader and a store; `reminders` makes and changes those, `results` waits for runs. `webhooks` come before its own routes,
+    """The API over a door, a reader and a store; `schedules` and `reminders` make and change those, `results` waits for runs. `webhooks` come before its own routes,
     `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long, `sources`
     how many of its sources are in which state, `releasing` has what the app's code makes of what was in quarantine.
     """
@@ -67,7 +66,6 @@ def create_api(
         *agent_routes(door, agents, results, settings.body_limit),
         *app_routes(reader, store, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
-        *schedule_routes(reader, schedules, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
         *quarantine_routes(reader, store, releasing, settings),

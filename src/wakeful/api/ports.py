@@ -6,19 +6,17 @@ All are protocols, so that the API can be tested and run without a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
-from wakeful.operations import checking_in, quarantine, retiring, scheduling
-from wakeful.stores.request import Actor, Request
-from wakeful.stores.timing import StoredSchedule
+from wakeful.operations import checking_in, quarantine, retiring
+from wakeful.stores.request import Request
 from wakeful.stores.verbs.sending import Sent
 from wakeful.triggers.endpoint import Endpoint
-from wakeful.triggers.schedule import Schedule
 from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
@@ -55,9 +53,7 @@ class Results(Protocol):
         ...
 
 
-class Reader(
-    checking_in.Reading, scheduling.Reading, quarantine.Reading, quarantine.Counting, retiring.Reading, Protocol
-):
+class Reader(checking_in.Reading, quarantine.Reading, quarantine.Counting, retiring.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -85,27 +81,6 @@ class Reader(
 
     async def expectations(self) -> list[Shown]:
         """What should happen by when, and how it stands."""
-        ...
-
-    async def schedules(
-        self,
-        *,
-        app: str | None = None,
-        agent: str | None = None,
-        state: str | None = None,
-        whole: bool = False,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"schedules": [...], "next": cursor or None}`, by app and name; `whole`: reminders and removed ones too."""
-        ...
-
-    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None:
-        """One schedule with its ledger, its changes and its alarms, or None."""
-        ...
-
-    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5, /) -> Shown | None:
-        """The next instants of a schedule, or None."""
         ...
 
     async def quarantine(
@@ -161,38 +136,6 @@ class Webhooks(Protocol):
         say why not.
         """
         ...
-
-
-class Scheduling(Protocol):
-    """The schedules of the server's app. Raises ConfigError for what cannot be done."""
-
-    async def all(self) -> list[StoredSchedule]: ...
-
-    async def find(self, name: str, /) -> StoredSchedule | None: ...
-
-    async def add(
-        self, name: str, schedule: Schedule, agent: str, /, *, data: Any, by: Actor, note: str | None
-    ) -> StoredSchedule: ...
-
-    async def edit(
-        self,
-        name: str,
-        schedule: Callable[[Schedule], Schedule | None] | None,
-        /,
-        *,
-        agent: str | None,
-        data: Any,
-        by: Actor,
-        note: str | None,
-    ) -> StoredSchedule: ...
-
-    async def pause(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
-
-    async def resume(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
-
-    async def remove(self, name: str, /, *, by: Actor, note: str | None) -> StoredSchedule: ...
-
-    async def fire(self, name: str, /, *, by: Actor, note: str | None) -> Receipt: ...
 
 
 class Agents(Protocol):

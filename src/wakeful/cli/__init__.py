@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "say what is declared and what is wrong with it; runs nothing"),
     "run": ("run", "run an agent now"),
     "emit": ("emit", "send an event"),
-    "schedules": ("schedules", "list what wakes when; add, edit, pause, remove or fire it"),
+    "schedules": (TABLE, "list what wakes when; add, edit, pause, remove or fire it"),
     "remind": ("remind", "have somebody reminded at a time, unless it happens by itself"),
     "reminders": (TABLE, "list reminders; move or cancel one"),
     "heartbeat": ("heartbeat", "list the checks of heartbeats, what became of each; run one"),

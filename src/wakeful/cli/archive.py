@@ -14,7 +14,7 @@ from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_s
 from wakeful.shell.carrying import carry_out, number, refuse_many
 from wakeful.shell.terminal import plain, print_json, say
 from wakeful.stores.keeping import Keeper
-from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.request import Actor
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:
@@ -87,11 +87,8 @@ class Told:
             return 0
         self._written = sum(len(family.runs) for family in written)
         if arguments.remove:
-            self._removed = await remove_archived(keeper, written, pace=pace, progress=progress)
-            detail = f"{self._removed} runs removed"
-            await store.record_operation(
-                RecordOperation(operator_of(arguments), "archive", target=str(self._path), detail=detail)
-            )
+            by = Actor(operator_of(arguments), "cli")
+            self._removed = await remove_archived(keeper, written, self._path, by, pace=pace, progress=progress)
         return self._written
 
     def report(self, *, stopped: bool) -> int:

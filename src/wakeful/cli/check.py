@@ -313,7 +313,7 @@ def show(found: dict[str, Any]) -> None:
 
 def show_schedules(out: Console, found: dict[str, Any]) -> None:
     """What wakes when, and by whose clock."""
-    from wakeful.cli.schedule_views import WIDE, wall
+    from wakeful.resources.schedule_words import WIDE, wall
 
     wide = out.width >= WIDE
     rows: list[list[Cell]] = [

@@ -375,7 +375,7 @@ async def schedules(reader: Reader) -> list[Finding]:
     """What wakes by time, and whether somebody is there to fire it."""
     found = []
     present = await reader.time()
-    for one in await reader.of_schedules.live():
+    for one in await reader.live_schedules():
         behind = one["next"] is not None and present - one["next"] > LATE_TO_FIRE
         when = "none is due any more"
         if one["next"] is not None:

@@ -22,9 +22,9 @@ from wakeful.shell.opening import chosen_store, refuse_missing
 from wakeful.shell.terminal import print_json, say
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import new_key, read_keys
+from wakeful.stores.request import Actor
 from wakeful.stores.sealing import Sealing
 from wakeful.stores.tampered import WHAT_TO_DO
-from wakeful.stores.verbs.people import RecordOperation
 
 if TYPE_CHECKING:
     from wakeful.operations.pace import Pace, Progress
@@ -129,11 +129,9 @@ def _rotate(arguments: argparse.Namespace) -> int:
 
     async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
         keeper = Keeper(store.database, store.journal)
-        done = await rotate(keeper, store.database.codec, pace=pace, progress=progress, strict=arguments.strict)
+        by = Actor(operator_of(arguments), "cli")
+        done = await rotate(keeper, store.database.codec, by, pace=pace, progress=progress, strict=arguments.strict)
         rotated.append(done)
-        words = f"{done.payloads} payloads encrypted anew" + (f"; {', '.join(done.left)} left" if done.left else "")
-        words += "; strict" if done.strict else ""
-        await store.record_operation(RecordOperation(operator_of(arguments), "keys rotate", detail=words))
         return done.payloads
 
     arguments.resealing = True

@@ -18,6 +18,7 @@ from wakeful.errors import ConfigError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
 from wakeful.private_files import FILE
 from wakeful.stores.keeping import Keeper
+from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.verbs.keeping import Family
 
 WINDOW = 2_000
@@ -113,14 +114,15 @@ async def shown(reader: Shows, families: Sequence[Family]) -> list[list[dict[str
 
 
 async def remove_archived(
-    keeper: Keeper, families: Sequence[Family], *, pace: Pace, progress: Progress = nobody_looks
+    keeper: Keeper, families: Sequence[Family], path: Path, by: Actor, *, pace: Pace, progress: Progress = nobody_looks
 ) -> int:
-    """Remove what was written. What was touched since then stays; returns how many runs are gone."""
-    gone = 0
+    """Remove what was written to this file. What was touched since then stays; returns how many runs are gone."""
+    gone, bulk = 0, Bulk("archive", None, str(path), tells="runs removed")
     for start in range(0, len(families), FAMILIES_AT_A_TIME):
         if not await pace.turn(start):
             break
-        gone += len(await keeper.remove_families(list(families[start : start + FAMILIES_AT_A_TIME])))
+        part = list(families[start : start + FAMILIES_AT_A_TIME])
+        gone += len(await keeper.remove_archived(part, str(path), by=by, bulk=bulk))
         progress(min(start + FAMILIES_AT_A_TIME, len(families)), len(families))
     return gone
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wakeful.errors import ConfigError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec
+from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.sealing import BINDS_SINCE, BOUND, Sealing, strict_mark
 from wakeful.stores.tampered import Finding
 from wakeful.stores.transaction import Row
@@ -32,7 +33,7 @@ class Rotated:
 
 
 async def rotate(
-    keeper: Keeper, codec: Codec, *, pace: Pace, progress: Progress = nobody_looks, strict: bool = False
+    keeper: Keeper, codec: Codec, by: Actor, *, pace: Pace, progress: Progress = nobody_looks, strict: bool = False
 ) -> Rotated:
     """1. Bind: what any process writes from now on belongs to its place. Not while a process of an older version is at work. 2. Pass
     over all payloads until nothing is left to change: other processes may write in the old way in the meantime. 3. Leave the old
@@ -44,14 +45,15 @@ async def rotate(
     if ring is None:
         message = "no key is given: `wakeful keys new` prints one for WAKEFUL_ENCRYPTION_KEYS, the newest one first"
         raise ConfigError(message)
-    await _bind(keeper, codec, ring)
+    bulk = Bulk("keys rotate", tells="payloads encrypted anew")
+    await _bind(keeper, codec, ring, by, bulk)
     changed = 0
     alarmed: set[str] = set()
     for _ in range(MOST_PASSES):
         passed, before, extent = 0, changed, await keeper.extent()
         tampered: list[Finding] = []
         waits_for = await _unbound(keeper) if strict else None
-        async for piece in keeper.reseal(codec, alarmed):
+        async for piece in keeper.reseal(codec, alarmed, by=by, bulk=bulk):
             passed, changed = passed + piece.rows, changed + piece.payloads
             tampered += piece.tampered
             progress(min(passed, extent), extent)
@@ -62,11 +64,11 @@ async def rotate(
                 return Rotated(changed, [], complete=False, tampered=tampered)
             if waits_for is not None:
                 return Rotated(changed, [], complete=False, waits_for=waits_for)
-            return await _conclude(keeper, codec, ring, changed, strict=strict)
+            return await _conclude(keeper, codec, ring, changed, by, bulk, strict=strict)
     return Rotated(changed, [], complete=False)
 
 
-async def _bind(keeper: Keeper, codec: Codec, ring: KeyRing) -> None:
+async def _bind(keeper: Keeper, codec: Codec, ring: KeyRing, by: Actor, bulk: Bulk) -> None:
     """ConfigError while a process is at work that could not read what is bound."""
     sealing = Sealing.of(await keeper.ciphers())
     older = await keeper.older_processes(BINDS_SINCE)
@@ -78,7 +80,7 @@ async def _bind(keeper: Keeper, codec: Codec, ring: KeyRing) -> None:
         raise ConfigError(message)
     mark = f"{ring.first.id}{BOUND}"
     if mark not in sealing.ids:
-        await keeper.enter_cipher(mark)
+        await keeper.change_ciphers([mark], [], by=by, bulk=bulk)
     codec.binds = True
 
 
@@ -92,18 +94,19 @@ async def _unbound(keeper: Keeper) -> str | None:
     )
 
 
-async def _conclude(keeper: Keeper, codec: Codec, ring: KeyRing, changed: int, *, strict: bool) -> Rotated:
+async def _conclude(
+    keeper: Keeper, codec: Codec, ring: KeyRing, changed: int, by: Actor, bulk: Bulk, *, strict: bool
+) -> Rotated:
     sealing = Sealing.of(await keeper.ciphers())
     strict = strict or bool(sealing.strict)
     current = f"@sealed:{ring.first.id}."
-    if strict and not any(current in mark for mark in sealing.strict):
-        await keeper.enter_cipher(strict_mark(ring))
-    codec.strict = codec.strict or strict
+    enters = [strict_mark(ring)] if strict and not any(current in mark for mark in sealing.strict) else []
     old = sorted(sealing.keys - {ring.first.id})
     gone = [one for one in sealing.ids if one.removesuffix(BOUND) in old]
     gone += [mark for mark in sealing.strict if current not in mark]
-    if gone:
-        await keeper.leave_ciphers(gone)
+    told = (f"; {', '.join(old)} left" if old else "") + ("; strict" if strict else "")
+    await keeper.change_ciphers(enters, gone, by=by, bulk=replace(bulk, tells=f"{bulk.tells}{told}"))
+    codec.strict = codec.strict or strict
     return Rotated(changed, old, complete=True, strict=strict)
 
 

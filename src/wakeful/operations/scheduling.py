@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import OWN_AGENTS
-from wakeful.stores.timing import StoredSchedule
 from wakeful.triggers.at import At, at
 from wakeful.triggers.cron import Cron, cron
 from wakeful.triggers.every import Every, every
@@ -26,6 +25,7 @@ HOURS = ("active", "days")
 OPTIONS = (*RULES, "tz", *HOURS, *TIMING_FIELDS)
 
 Given = Mapping[str, Any]
+Shown = Mapping[str, Any]  # a schedule as it is shown
 
 
 class Reading(Protocol):
@@ -121,12 +121,12 @@ def _options(timing: Timing, given: Given) -> dict[str, Any]:
 # what may be changed
 
 
-def refuse_foreign(stored: StoredSchedule, verb: str, *, written_at: str | None = None) -> None:
+def refuse_foreign(shown: Shown, verb: str, *, written_at: str | None = None) -> None:
     """ConfigError for a schedule that is not changed here: it belongs to code, to a file, or to a reminder."""
-    name, agent = stored.name, stored.agent
-    match stored.origin:
+    name, agent = shown["name"], shown["agent"]
+    match shown["origin"]:
         case "code":
-            place = written_at or f"in the code of app {stored.app}, and `wakeful check APP` shows where"
+            place = written_at or f"in the code of app {shown['app']}, and `wakeful check APP` shows where"
             message = (
                 f"schedule {name} is declared with agent {agent} ({place}): {verb} it there. "
                 f"`wakeful schedules pause {name}` stops it meanwhile"
@@ -142,11 +142,11 @@ def refuse_foreign(stored: StoredSchedule, verb: str, *, written_at: str | None 
     raise ConfigError(message)
 
 
-async def refuse_removal(reader: Reading, stored: StoredSchedule, *, written_at: str | None = None) -> None:
+async def refuse_removal(reader: Reading, shown: Shown, *, written_at: str | None = None) -> None:
     """As refuse_foreign; but one of an agent that the code does not have any more may go."""
-    if stored.origin == "code" and stored.agent not in await reader.loaded_last(stored.app):
+    if shown["origin"] == "code" and shown["agent"] not in await reader.loaded_last(shown["app"]):
         return
-    refuse_foreign(stored, "remove", written_at=written_at)
+    refuse_foreign(shown, "remove", written_at=written_at)
 
 
 async def app_for(reader: Reading, agent: str, app: str | None) -> tuple[str, bool]:

@@ -1,67 +1,47 @@
-"""Schedules and their occurrences."""
+"""Schedules, for code that has a reader: see `resources.schedules`."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic_core import from_json
 
 from wakeful.readers.alarms import ReadsAlarms
-from wakeful.stores.reads import cursor_of
-
-if TYPE_CHECKING:
-    from wakeful.triggers.instants import ScheduleReader
+from wakeful.stores.reads import NOW
 
 
 class ReadsSchedules(ReadsAlarms):
     """Schedules and their occurrences."""
 
-    @cached_property
-    def of_schedules(self) -> ScheduleReader:
-        from wakeful.triggers.instants import ScheduleReader
+    async def schedules(self, **which: Any) -> dict[str, Any]:
+        """As `GET /v1/schedules` lists them."""
+        from wakeful.resources import desk
+        from wakeful.resources import schedule_reading as schedules
 
-        return ScheduleReader(self._database)
+        page = await schedules.schedules(desk.looking(self), **which)
+        return {"schedules": page.items, "next": page.next}
 
-    async def schedules(
-        self,
-        *,
-        app: str | None = None,
-        agent: str | None = None,
-        state: str | None = None,
-        whole: bool = False,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> dict[str, Any]:
-        """A page of schedules, by app and name; with `whole`, reminders and removed ones too."""
-        return await self.of_schedules.page(
-            app=app, agent=agent, state=state, whole=whole, limit=limit, after=cursor_of(after)
-        )
+    async def schedule(self, name: str, app: str | None = None) -> Any:
+        """As `GET /v1/schedules/{name}` answers it, or None. NotFound if several apps have it, and none is named."""
+        from wakeful.resources import desk
+        from wakeful.resources import schedule_reading as schedules
 
-    async def schedule(self, name: str, app: str | None = None) -> dict[str, Any] | None:
-        """Everything about one schedule, with the alarms that are about it."""
-        found = await self.of_schedules.one(name, app)
-        if found is None:
-            return None
-        alarms = (await self.alarms())["alarms"]
-        return {**found, "alarms": [one for one in alarms if is_about(one["key"], found["app"], name)]}
-
-    async def schedule_instants(self, name: str, app: str | None = None, count: int = 5) -> dict[str, Any] | None:
-        """The next instants of a schedule."""
-        return await self.of_schedules.instants(name, app, count, now=await self.time())
-
-    async def loaded_last(self, app: str) -> set[str]:
-        """The agents that the code of an app has now, as far as the store can know."""
-        return await self.of_schedules.loaded_last(app)
+        return await schedules.find(desk.looking(self), name, app=app)
 
     async def occurrence(self, event: dict[str, Any]) -> dict[str, Any] | None:
         """What the ledger says of the occurrence that an event is; None for one that no schedule made."""
+        from wakeful.resources import desk
+        from wakeful.resources import schedule_reading as schedules
+
         envelope = event.get("envelope") or {"type": event["type"], "scheduledfor": event["id"]}
-        return await self.of_schedules.occurrence(event["app"], event["source"], envelope)
+        return await schedules.occurrence(desk.looking(self), event["app"], event["source"], envelope)
 
+    async def loaded_last(self, app: str) -> set[str]:
+        """The agents that the code of an app has now, as far as the store can know: those that its living processes have
+        loaded, and the one that began last.
+        """
+        return {agent for row in await self.fetch("loaded_last", NOW, app) for agent in from_json(row[0])}
 
-def is_about(alarm: str, app: str, schedule: str) -> bool:
-    """Is this the key of an alarm about a schedule?"""
-    kind, _, rest = alarm.partition("/")
-    mine = f"{app}/{schedule}"
-    if kind == "heartbeat":  # about the check itself, or about the file that it is written in
-        return rest in {mine, mine.rpartition("/")[0]}
-    return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
+    async def live_schedules(self) -> list[dict[str, Any]]:
+        """How many schedules each app has that go on, and when (microseconds) the next one is due."""
+        return [{"app": app, "count": count, "next": due} for app, count, due in await self.fetch("live_schedules")]

@@ -36,6 +36,7 @@ NOUNS: dict[str, str] = {
     "pauses": "pauses",
     "runs": "runs",
     "dead": "dead",
+    "schedules": "schedules",
     "sources": "sources",
     "state": "states",
 }

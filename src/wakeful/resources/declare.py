@@ -200,6 +200,9 @@ class Param:
     elsewhere: str | None = None  # what a shell says where another {word} of the noun, or another kind, is given it
     missing: str | None = None  # what HTTP says of it where it is required and not given; else its help
     http_only: bool = False  # a shell has another way
+    none: str | None = None  # in a shell: the word that takes it away, as null does over HTTP
+    what: str | None = None  # what a choice is called where there is no such one
+    wrong: str | None = None  # what HTTP says of a number in a query that does not fit
     shell_only: bool = False  # HTTP has another way
     file: bool = (
         False  # in a shell: the name of a file with JSON, or - for standard input; it is handed on as `FromFile`
@@ -241,7 +244,7 @@ class Column:
     none: str = "–"
     show: Callable[[Any, Look], str | tuple[str, str]] | None = None
     least: int = 0  # only in a terminal with as many columns
-    when: Callable[[Sequence[Any]], bool] | None = None  # only for rows like these
+    when: Callable[[Sequence[Any], Look], bool] | None = None  # only for rows like these
 
     @property
     def field(self) -> str:
@@ -297,6 +300,8 @@ class Reading:
     lines: Callable[[Any, Look], Printed]
     of_one: bool = True
     http: str | None = None
+    operation: str | None = None  # its id in the OpenAPI document, where it has another one
+    found: str = "Found"  # what the answer is, in the OpenAPI document
 
 
 # what can be done
@@ -390,7 +395,12 @@ class Verb:
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
     )
     person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
+    across: bool = False  # over HTTP it needs a token of the app that it is about, although a shell needs none
     apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: whose token, where it names no app
+    asides: Callable[..., Awaitable[Iterable[str]]] | None = (
+        None  # `asides(desk, result)`: what a shell adds on standard error
+    )
+    without_app: str | None = None  # what a shell says where it needs the code of an app, and none is named
     more: str = ""  # what stands below its options in --help, instead of what stands below those of the noun
     in_shell: Callable[..., Awaitable[Any]] | None = None  # instead of `run`, where a shell may mean several apps
 
@@ -423,6 +433,7 @@ class Resource:
     known: Callable[..., Awaitable[Sequence[str]]] | None = None  # `known(desk, **which)`: names for "did you mean"
     more: str = ""  # what stands below the options in --help
     takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
+    guesses: bool = False  # over HTTP, too, a verb about a thing that is not there says what may be meant
     bare: bool = False  # in a shell a word that is no verb is the key of show
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     command: str | None = None  # in a shell, where that is not the plural

@@ -70,6 +70,7 @@ class AppSide:
     results: Any
     releasing: Callable[[], Any]
     sources: Any = None
+    named: str = "APP"  # as a person named it
 
 
 @dataclass(slots=True)

@@ -55,7 +55,7 @@ RESOURCE = Resource(
         summary="what is expected, and how it stands",
         none=none,
         columns=(
-            Column("app", when=lambda items: len({one["app"] for one in items}) > 1),
+            Column("app", when=lambda items, _: len({one["app"] for one in items}) > 1),
             Column("expectation", "name"),
             Column("state", show=standing),
             Column("last met", "met_at"),

@@ -61,7 +61,7 @@ class Given:
     def text(self, text: str) -> Any:
         """The value that a text means. ValueError says what is wrong, as the end of a sentence about the parameter."""
         if self.kind == "choice" and text not in self.choices:
-            message = f'no {self.http} "{text[:80]}".{did_you_mean(text, self.choices)}'
+            message = f'no {self.param.what or self.http} "{text[:80]}".{did_you_mean(text, self.choices)}'
             raise ValueError(message)
         if self.kind == "number":
             return self.whole(text)

@@ -369,6 +369,7 @@ RESOURCE = Resource(
                 f"source {plain(one['source'])} of app {plain(one['app'])}: forgotten, with its cursor and what it has seen"
             ),
             danger="some",
+            across=True,
         ),
     ),
     more="wakeful why NAME tells the story of one of them. What could not be read is listed by wakeful quarantine.",

@@ -249,9 +249,9 @@ RESOURCE = Resource(
         summary="what agents keep from run to run",
         none="no agent keeps a state here yet. It takes one with @app.agent(…, state=Model).",
         columns=(
-            Column("app", when=of_several_apps),
+            Column("app", when=lambda items, _: of_several_apps(items)),
             Column("agent"),
-            Column("key", when=lambda found: any(one["key"] for one in found)),
+            Column("key", when=lambda found, _: any(one["key"] for one in found)),
             Column("version"),
             Column("changed by", show=changed_by),
             Column("changed", "changed_at"),

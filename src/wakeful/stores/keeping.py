@@ -15,9 +15,17 @@ from wakeful.stores.alarm import Alarm
 from wakeful.stores.journal import Journal
 from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
+from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.tampered import Finding, Tampered
 from wakeful.stores.transaction import Row
-from wakeful.stores.verbs.keeping import EnterCipher, Family, LeaveCiphers, RemoveFamilies, RemoveTraces, ResealPayloads
+from wakeful.stores.verbs.keeping import (
+    ChangeCiphers,
+    Family,
+    RemoveArchived,
+    RemoveFamilies,
+    RemoveTraces,
+    ResealPayloads,
+)
 from wakeful.stores.verbs.quarantine_room import CutQuarantine
 from wakeful.stores.verbs.sources import ForgetOld
 
@@ -128,6 +136,11 @@ class Keeper:
         gone: list[str] = await self._journal.submit(RemoveFamilies(families))
         return gone
 
+    async def remove_archived(self, families: list[Family], path: str, *, by: Actor, bulk: Bulk) -> list[str]:
+        """As remove_families, for a person."""
+        gone: list[str] = await self._journal.submit(RemoveArchived(families, path, by=by, bulk=bulk))
+        return gone
+
     async def old_events(self, app: str, after: int, upto: int, before: Microseconds) -> list[OldEvent]:
         """Events in a window that came before then and have no run any more."""
         rows = await self._database.fetch("old_events", app, after, upto, before)
@@ -202,11 +215,8 @@ class Keeper:
         """The ids of the keys that payloads of this store may be encrypted with."""
         return [row[0] for row in await self._database.fetch("list_ciphers")]
 
-    async def enter_cipher(self, identifier: str) -> None:
-        await self._journal.submit(EnterCipher(identifier))
-
-    async def leave_ciphers(self, ids: list[str]) -> None:
-        await self._journal.submit(LeaveCiphers(ids))
+    async def change_ciphers(self, enters: list[str], leaves: list[str], *, by: Actor, bulk: Bulk) -> None:
+        await self._journal.submit(ChangeCiphers(enters, leaves, by=by, bulk=bulk))
 
     async def older_processes(self, needs: int) -> list[Row]:
         """(id, host, pid, …) of the processes at work whose code does not know a migration."""
@@ -221,7 +231,7 @@ class Keeper:
         spans = [(await self._database.fetch(f"walk_of_{place.noun}"))[0] for place in PLACES if place.walk is not None]
         return sum(last - first + 1 for first, last in spans if first is not None)
 
-    async def reseal(self, codec: Codec, alarmed: set[str]) -> AsyncIterator[Resealed]:
+    async def reseal(self, codec: Codec, alarmed: set[str], *, by: Actor, bulk: Bulk) -> AsyncIterator[Resealed]:
         """Encrypt with the first key, and bind to its place, whatever is not: piece by piece. Each payload is changed only if it is
         still what was read. One that was tampered with stays, is told, and opens an alarm, in one transaction with the changes of its
         piece. `alarmed`: the keys of alarms that were opened, which are not opened again.
@@ -232,7 +242,11 @@ class Keeper:
                 changes = [change async for change in self._renewed(codec, place, rows, passed)]
                 alarms = [alarm for key, alarm in passed.alarms.items() if key not in alarmed]
                 for start in range(0, max(len(changes), min(len(alarms), 1)), ROWS_AT_A_TIME):
-                    await self._store(changes[start : start + ROWS_AT_A_TIME], alarms if start == 0 else [])
+                    part = changes[start : start + ROWS_AT_A_TIME]
+                    payloads = [(query, row) for query, row, _ in part]
+                    blobs = [blob for _, _, blob in part if blob is not None]
+                    told = alarms if start == 0 else []
+                    await self._journal.submit(ResealPayloads(payloads, blobs, told, by=by, bulk=bulk))
                 alarmed.update(passed.alarms)
                 passed.payloads = len(changes)
                 yield passed
@@ -266,8 +280,3 @@ class Keeper:
     async def _content(self, reference: str) -> str | None:
         found = await self._database.fetch("find_blob", reference[len(BLOB) :])
         return found[0][1] if found else None
-
-    async def _store(self, changes: Sequence[tuple[str, Row, tuple[str, str] | None]], alarms: Sequence[Alarm]) -> None:
-        payloads = [(query, row) for query, row, _ in changes]
-        blobs = [blob for _, _, blob in changes if blob is not None]
-        await self._journal.submit(ResealPayloads(payloads, blobs, alarms))

@@ -197,12 +197,15 @@ class Bulk:
     verb: str
     app: str | None = None
     subject: str | None = None
-    of: str | None = None  # of how many, in words: the row says "3 of 5 events"; None: it says `says` alone
+    of: str | None = None  # of how many, in words: the row says "3 of 5 events"; None: it says `tells` or `says`
+    tells: str | None = None  # behind the number: "3 runs removed"
     says: str | None = None
     begins: str = ""  # before the number
     id: str = field(default_factory=lambda: uuid4().hex)
 
     def words(self, done: int, note: str | None) -> str | None:
+        if self.tells is not None:
+            return f"{done} {self.tells}"
         if self.of is None:
             return self.says
         return f"{self.begins}{done} of {self.of}" + (f": {note}" if note else "")

@@ -219,6 +219,8 @@ def reader_of(one: Given) -> Callable[[str], Any]:
             return FromFile(read_data("-" if text == "-" else f"@{text}", what=one.flag, shown=text), text)
         if one.kind == "json":
             return read_data(text, what=one.flag)
+        if text == one.param.none:
+            return None
         try:
             return one.text(text)
         except ValueError as error:

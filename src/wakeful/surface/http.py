@@ -30,7 +30,16 @@ from wakeful.resources.declare import Ambiguous, Bulk, Resource, Unfit, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.given import Given, parameters_of
 from wakeful.stores.request import Actor
-from wakeful.surface.acting import Missing, apps_of, as_json, carry_out, find, refuse_unallowed, subject_of
+from wakeful.surface.acting import (
+    Missing,
+    apps_of,
+    as_json,
+    carry_out,
+    find,
+    missing_words,
+    refuse_unallowed,
+    subject_of,
+)
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 SLICE = 1_000
@@ -97,11 +106,13 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         try:
             refuse_unallowed(desk, verb)
             subject = await subject_of(resource, verb, desk, key, which)
-            if (verb.guarded or verb.person) and not plan:
+            if (verb.guarded or verb.person or verb.across) and not plan:
                 apps = await apps_of(verb, desk, subject, given)
                 await refuse_other_apps(settings, apps, people=verb.person is not None)
             return JsonResponse(await carry_out(verb, desk, subject, given, plan=plan))
         except Missing:
+            if resource.guesses:
+                raise NotFound(await missing_words(resource, desk, key or "", which)) from None
             return found(None, resource.name)
         except Ambiguous as error:
             raise ambiguous(error, offer) from None
@@ -170,7 +181,8 @@ def _of_query(one: Given, text: str) -> Any:
             try:
                 return one.whole(text)
             except ValueError:
-                raise bad_parameter(f'{one.http} is "{shown}": give a number {one.reach}', one.http) from None
+                detail = one.param.wrong or f'{one.http} is "{shown}": give a number {one.reach}'
+                raise bad_parameter(detail, one.http) from None
         case _:
             try:
                 return one.text(text)

@@ -81,6 +81,8 @@ def views_of(resource: Resource) -> list[Any]:
 def operation_of(resource: Resource, offer: Offer) -> Json:
     key = [] if not offer.of_one else [key_parameter(resource)]
     name = {"list": f"list_{resource.plural}", "show": f"get_{resource.noun}"}.get(offer.kind)
+    if offer.reading is not None and offer.reading.operation is not None:
+        name = offer.reading.operation
     described: Json = {
         "operationId": (name or verb_name(resource, offer)).replace(" ", "_"),
         "summary": sentence(offer.summary),
@@ -120,7 +122,7 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
     read = offer.reading.read if offer.reading is not None else resource.show.find if resource.show else None
     if read is None:
         raise AssertionError(offer)
-    return answer("Found", answered(returned_by(read)))
+    return answer("Found" if offer.reading is None else offer.reading.found, answered(returned_by(read)))
 
 
 def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
@@ -220,9 +222,13 @@ def field_schema(one: Given) -> Json:
             schema |= {"type": "string", "enum": sorted(one.choices)}
         case "text":
             kind = "string" if one.required else ["string", "null"]
-            schema |= {"type": kind, "minLength": 1, "maxLength": NOTE_LIMIT}
+            schema |= {"type": kind, "minLength": 1, "maxLength": one.param.most or NOTE_LIMIT}
         case "json":
             schema |= {} if one.param.shape is None else {"type": one.param.shape}
+    if one.param.nullable and isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
+        if "enum" in schema:
+            schema["enum"] = [*schema["enum"], None]
     return schema if one.param.example is None else {**schema, "examples": [one.param.example]}
 
 

@@ -76,6 +76,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
             raise UsageError(f"{error}: say which with {flag} NAME") from None
         except Unfit as error:
             raise UsageError(error.typed) from None
+        asides = () if offer.verb is None or offer.verb.asides is None else await offer.verb.asides(desk, answer)
         nothing = (
             await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
         )
@@ -85,6 +86,8 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         print_all(terminal(), [nothing, *last_of(answer)])
     else:
         show()
+        for aside in asides:
+            say(aside)
     return 0
 
 
@@ -223,11 +226,11 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
 
         named = asked.code or default_app()
         if named is None:
-            message = f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
+            message = verb.without_app or f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
             raise UsageError(message)
         app = load_app(named)
         async with sending(app, arguments.store, sources=True) as runtime:
-            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime))
+            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, named))
         return
     side = looked_at(asked.app)
     if verb is None or asked.plan:
@@ -247,7 +250,7 @@ def looked_at(app: Any) -> AppSide | None:
     return AppSide(Declared(app), None, None, None, None, lambda: None)
 
 
-def side_of(runtime: Any) -> AppSide:
+def side_of(runtime: Any, named: str) -> AppSide:
     """What a runtime has of its app's code."""
     from wakeful.operations.declared import Declared
 
@@ -258,4 +261,5 @@ def side_of(runtime: Any) -> AppSide:
         door=runtime.door,
         results=runtime.results,
         releasing=lambda: runtime.releasing,
+        named=named,
     )

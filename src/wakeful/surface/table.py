@@ -28,9 +28,9 @@ def print_listing(out: Console, resource: Resource, listing: Listing, items: Seq
         for item in items:
             print_all(out, listing.lines(item, look))
         return
-    columns = [one for one in listing.columns if out.width >= one.least and (one.when is None or one.when(items))]
+    columns = [one for one in listing.columns if out.width >= one.least and (one.when is None or one.when(items, look))]
     rows = [{one.title: cell_of(resource, one, item, look) for one in columns} for item in items]
-    flexible = next((one.title for one in columns if one.flexible), columns[-1].title)
+    flexible = next((one.title for one in reversed(columns) if one.flexible), columns[-1].title)
     names = [one.title for one in columns]
     if listing.below is not None and listing.beside is not None:
         under = out.width < listing.beside(items)

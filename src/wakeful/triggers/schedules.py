@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
@@ -21,12 +20,20 @@ from wakeful.intake.matching import fits
 from wakeful.model import OWN_AGENTS, Arrival, Event, Receipt
 from wakeful.stores.request import Actor, Bulk, Request
 from wakeful.stores.tampered import refuse_tampered
-from wakeful.stores.timing import Origin, Settled, Span, StoredSchedule, reached
+from wakeful.stores.timing import Origin, StoredSchedule, reached
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb, FireSchedule, asked_by
-from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, Unreadable, as_stored, read_definition
+from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, as_stored, read_definition
+from wakeful.triggers.schedule_changes import (
+    change_request,
+    data_text,
+    definition_text,
+    edit_schedule,
+    make_schedule,
+    remove_schedule,
+    skip_due,
+)
 from wakeful.triggers.scheduler import source_of
-from wakeful.triggers.settling import judge, put_off
 
 R = TypeVar("R")
 
@@ -120,8 +127,18 @@ class Schedules:
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             self._refuse_taken(before, name, origin)
-            return self._made(
-                name, schedule, agent, before, now, data=data, origin=origin, owner=owner, operator=by.name, note=note
+            return make_schedule(
+                self._app,
+                name,
+                schedule,
+                agent,
+                before,
+                now,
+                data=data,
+                origin=origin,
+                owner=owner,
+                operator=by.name,
+                note=note,
             )
 
         return await self._change(name, change, by)
@@ -149,12 +166,13 @@ class Schedules:
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             known = self._known(before, name)
             wanted = schedule(as_stored(known.definition)) if callable(schedule) else schedule
-            request = self._edited(
+            request = edit_schedule(
+                self._app,
                 known,
                 wanted or read_definition(from_json(known.definition)),
                 now,
                 agent=agent or known.agent,
-                data=known.data if data is ... else _written(data),
+                data=known.data if data is ... else data_text(data),
                 operator=by.name,
                 note=note,
                 verb=verb,
@@ -176,8 +194,16 @@ class Schedules:
                 message = f"schedule {name} is {known.state}"
                 raise ConfigError(message)
             schedule = read_definition(from_json(known.definition))
-            request = self._edited(
-                known, schedule, now, agent=known.agent, data=known.data, operator=by.name, note=note, verb="pause"
+            request = edit_schedule(
+                self._app,
+                known,
+                schedule,
+                now,
+                agent=known.agent,
+                data=known.data,
+                operator=by.name,
+                note=note,
+                verb="pause",
             )
             request.state = "paused"
             return request
@@ -195,8 +221,9 @@ class Schedules:
                 raise ConfigError(message)
             schedule = read_definition(from_json(known.definition))
             offset = schedule.offset(self._app, name)
-            settled, after = _skipped(known, schedule, now - offset)
-            return self._request(
+            settled, after = skip_due(known, schedule, now - offset)
+            return change_request(
+                self._app,
                 known,
                 verb="resume",
                 operator=by.name,
@@ -219,7 +246,7 @@ class Schedules:
         """It fires no more. Its history stays."""
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
-            return self._removed(self._known(before, name), now, operator=by.name, note=note)
+            return remove_schedule(self._app, self._known(before, name), now, operator=by.name, note=note)
 
         return await self._change(name, change, by, bulk)
 
@@ -231,7 +258,8 @@ class Schedules:
         """The schedule as it is, and what would make it so; None if it is so already."""
         before, now = await self._now(name)
         if before is None or before.state in {"removed", "done"}:
-            made = self._made(
+            made = make_schedule(
+                self._app,
                 *(name, schedule, agent, before, now),
                 data=data,
                 origin="runtime",
@@ -240,10 +268,18 @@ class Schedules:
                 note=None,
             )
             return before, made
-        if (before.definition, before.agent, before.data) == (_text(schedule), agent, _written(data)):
+        if (before.definition, before.agent, before.data) == (definition_text(schedule), agent, data_text(data)):
             return before, None
-        request = self._edited(
-            before, schedule, now, agent=agent, data=_written(data), operator=operator, note=None, verb="edit"
+        request = edit_schedule(
+            self._app,
+            before,
+            schedule,
+            now,
+            agent=agent,
+            data=data_text(data),
+            operator=operator,
+            note=None,
+            verb="edit",
         )
         request.owner = owner
         return before, request
@@ -253,7 +289,7 @@ class Schedules:
         before, now = await self._now(name)
         if before is None or before.state == "removed":
             return before, None
-        return before, self._removed(before, now, operator=operator, note=None)
+        return before, remove_schedule(self._app, before, now, operator=operator, note=None)
 
     def tell_changed(self) -> None:
         """What was planned is stored."""
@@ -299,7 +335,7 @@ class Schedules:
                 message = f"schedule {name} of agent {agent} was made at run time too, for agent {known.agent}: give it another name="
                 raise ConfigError(message)
             if known is None or (known.definition, known.agent, known.owner, known.state == "removed") != (
-                _text(schedule),
+                definition_text(schedule),
                 agent,
                 owner,
                 False,
@@ -315,18 +351,27 @@ class Schedules:
     async def _enter(self, name: str, agent: str, schedule: Schedule, owner: str | None) -> None:
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule | None:
             if before is not None and (before.definition, before.agent, before.owner, before.state == "removed") == (
-                _text(schedule),
+                definition_text(schedule),
                 agent,
                 owner,
                 False,
             ):
                 return None  # another process was first
             if before is None or before.state in {"removed", "done"}:
-                return self._made(
-                    name, schedule, agent, before, now, origin="code", owner=owner, operator=CODE.name, note=None
+                return make_schedule(
+                    self._app,
+                    name,
+                    schedule,
+                    agent,
+                    before,
+                    now,
+                    origin="code",
+                    owner=owner,
+                    operator=CODE.name,
+                    note=None,
                 )
-            request = self._edited(
-                before, schedule, now, agent=agent, data=None, operator=CODE.name, note=None, verb="edit"
+            request = edit_schedule(
+                self._app, before, schedule, now, agent=agent, data=None, operator=CODE.name, note=None, verb="edit"
             )
             request.owner = owner
             return request
@@ -338,7 +383,9 @@ class Schedules:
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule | None:
             if before is None or before.origin != "code" or before.state == "removed":
                 return None  # another process was first
-            return self._removed(before, now, operator=CODE.name, note="the code does not have it any more")
+            return remove_schedule(
+                self._app, before, now, operator=CODE.name, note="the code does not have it any more"
+            )
 
         await self._change(name, change, CODE)
 
@@ -370,141 +417,6 @@ class Schedules:
                 return after
         message = f"schedule {name} is being changed by others all the time: try again"
         raise StoreUnavailable(message)
-
-    def _made(
-        self,
-        name: str,
-        schedule: Schedule,
-        agent: str,
-        before: StoredSchedule | None,
-        now: Microseconds,
-        *,
-        data: Any = None,
-        origin: Origin,
-        owner: str | None,
-        operator: str,
-        note: str | None,
-    ) -> ChangeSchedule:
-        # One that was there before has had its instants: none of them comes again, wherever the clock is now.
-        after = now if before is None else max(now, before.done_until)
-        next_at = schedule.rule.next(after)
-        return ChangeSchedule(
-            self._app,
-            name,
-            "add",
-            operator,
-            before,
-            agent,
-            origin,
-            "live" if next_at is not None else "done",
-            _text(schedule),
-            after,
-            _written(data),
-            owner,
-            note,
-            next_at,
-            None if next_at is None else next_at + schedule.offset(self._app, name),
-        )
-
-    def _edited(
-        self,
-        known: StoredSchedule,
-        schedule: Schedule,
-        now: Microseconds,
-        *,
-        agent: str,
-        data: str | None,
-        operator: str,
-        note: str | None,
-        verb: ChangeVerb,
-    ) -> ChangeSchedule:
-        """1. What is due by the old definition is settled, or queued. 2. The new one begins after that."""
-        old = as_stored(known.definition)
-        offset = old.offset(self._app, known.name)
-        later = schedule.offset(self._app, known.name)
-        stays = (old.rule, old.fires_all, offset) == (schedule.rule, schedule.fires_all, later)
-        if known.state == "live" and verb != "pause" and old.fires_all and stays:
-            # Its instants are the same, and each has a run of its own: those that are due could only wait as one.
-            settled: list[Settled] = []
-            current, done_until, next_at = known, known.done_until, known.next_at
-        else:
-            settled, current = _settled(known, old, now, offset)
-            done_until = max(now - offset, reached(known.done_until, settled, current.queued))
-            next_at = schedule.rule.next(done_until)
-        queued, waits_for = current.queued, current.waits_for
-        return self._request(
-            known,
-            verb=verb,
-            operator=operator,
-            note=note,
-            state="done" if next_at is None and queued is None else "paused" if known.state == "paused" else "live",
-            definition=_text(schedule),
-            done_until=done_until,
-            next_at=next_at,
-            offset=later,
-            settled=settled,
-            queued=queued,
-            waits_for=waits_for,
-            agent=agent,
-            data=data,
-        )
-
-    def _request(
-        self,
-        known: StoredSchedule,
-        *,
-        verb: ChangeVerb,
-        operator: str,
-        note: str | None,
-        state: Any,
-        definition: str,
-        done_until: Microseconds,
-        next_at: Microseconds | None,
-        offset: Microseconds,
-        settled: list[Settled],
-        queued: Span | None = None,
-        waits_for: str | None = None,
-        agent: str | None = None,
-        data: Any = ...,
-    ) -> ChangeSchedule:
-        return ChangeSchedule(
-            self._app,
-            known.name,
-            verb,
-            operator,
-            known,
-            agent or known.agent,
-            known.origin,
-            state,
-            definition,
-            done_until,
-            known.data if data is ... else data,
-            known.owner,
-            note,
-            next_at,
-            None if next_at is None else next_at + offset,
-            settled,
-            queued,
-            waits_for,
-        )
-
-    def _removed(self, known: StoredSchedule, now: Microseconds, *, operator: str, note: str | None) -> ChangeSchedule:
-        schedule = as_stored(known.definition)
-        settled, current = _settled(known, schedule, now, schedule.offset(self._app, known.name))
-        if current.queued is not None:
-            settled.append(Settled("skipped", current.queued, f"removed by {operator}"))
-        return self._request(
-            known,
-            verb="remove",
-            operator=operator,
-            note=note,
-            state="removed",
-            definition=known.definition,
-            done_until=reached(known.done_until, settled, None),
-            next_at=None,
-            offset=0,
-            settled=settled,
-        )
 
     def _known(self, before: StoredSchedule | None, name: str) -> StoredSchedule:
         if before is None or before.state == "removed":
@@ -568,49 +480,3 @@ def refuse_name(name: Any) -> None:
     ):
         message = f"a schedule's name is printable text of at most {NAME_LIMIT} characters, without /, not {name!r:.80}"
         raise ConfigError(message)
-
-
-def _settled(
-    known: StoredSchedule, schedule: Schedule, now: Microseconds, offset: Microseconds
-) -> tuple[list[Settled], StoredSchedule]:
-    """What becomes of all that is due, for somebody who cannot fire; and the schedule as it is after that."""
-    if known.state == "paused":
-        return _skipped(known, schedule, now - offset)
-    settled, current = [], known
-    if isinstance(schedule.rule, Unreadable):  # no more is known than the one that stands there
-        if known.next_at is not None and known.next_at <= now:
-            settled.append(Settled("missed", Span(known.next_at, known.next_at, 1), schedule.describe()))
-        return settled, replace(known, next_at=None)
-    while known.state == "live" and (verdict := judge(schedule, current, now, offset)) is not None:
-        put_off(verdict)
-        settled += verdict.settled
-        moved = verdict.next_at != current.next_at
-        current = replace(
-            current, next_at=verdict.next_at, queued=verdict.queued, waits_for=verdict.waits_for, open_run=None
-        )
-        if not moved or verdict.next_at is None or verdict.next_at > now - offset:
-            break
-    return settled, current
-
-
-def _skipped(known: StoredSchedule, schedule: Schedule, until: Microseconds) -> tuple[list[Settled], StoredSchedule]:
-    """What was due while it was paused, and how the schedule stands then. What waited before that goes with it: later ones are over."""
-    settled: list[Settled] = []
-    upcoming = known.next_at
-    while upcoming is not None and upcoming <= until:
-        last = schedule.rule.previous(until + 1) or upcoming
-        count, seen = schedule.rule.count(upcoming, last, 1_000_000)
-        settled.append(Settled("skipped", Span(upcoming, seen, max(1, count)), f"paused by {known.changed_by}"))
-        upcoming = schedule.rule.next(seen)
-    if not settled or known.queued is None:
-        return settled, replace(known, next_at=upcoming)
-    waited = Settled("skipped", known.queued, f"paused by {known.changed_by} while the run before it was not over")
-    return [waited, *settled], replace(known, next_at=upcoming, queued=None, waits_for=None)
-
-
-def _text(schedule: Schedule) -> str:
-    return to_json(schedule.definition()).decode()
-
-
-def _written(data: Any) -> str | None:
-    return None if data is None else to_json(data).decode()

@@ -10,7 +10,7 @@ from typing import Any
 
 from wakeful.cli import main
 from wakeful.stores.store import DatabaseStore
-from wakeful.stores.verbs.keeping import RemoveFamilies
+from wakeful.stores.verbs.keeping import RemoveArchived
 
 
 def die(*_: Any, **__: Any) -> None:
@@ -25,7 +25,7 @@ def die_at(moment: str) -> None:
     wanted = {"before the removal": "before", "during the removal": "within"}[moment]
 
     def probe(point: str, requests: Any) -> None:
-        if point == wanted and any(isinstance(one, RemoveFamilies) for one in requests):
+        if point == wanted and any(isinstance(one, RemoveArchived) for one in requests):
             die()
 
     def watched(self: DatabaseStore, database: Any, **_: Any) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wakeful.connect.postgres.pgoutput import PUBLIC, read_lsn
-from wakeful.connect.postgres.replication import driver, first_line
+from wakeful.connect.postgres.replication import SlotError, driver, first_line
 from wakeful.connect.rows.change import OPERATIONS, Operation
 from wakeful.errors import did_you_mean
 from wakeful.model import digest
@@ -219,6 +219,22 @@ class Ground:
 
     def trouble(self, words: str) -> SourceTrouble:
         return SourceTrouble(f"{self._where}: {words}")
+
+    def unreachable(self, error: BaseException) -> SourceTrouble:
+        return self.trouble(
+            f"cannot be read: {first_line(error)}. It is tried again; is it running, and is the address right?"
+        )
+
+    def ended(self, error: SlotError, slot: str) -> SourceTrouble:
+        """Why the stream ended, and what to do about it."""
+        if error.state == "55000" and "slot" in str(error):
+            return self.lost(slot)
+        if error.state == "42704":
+            return self.trouble(
+                f"{error}: it was dropped, and made anew after what the slot keeps was written. To go on from now: "
+                f"SELECT pg_drop_replication_slot('{slot}'); a new one is made by itself"
+            )
+        return self.trouble(f"the stream ended: {error}. It is tried again")
 
     def lost(self, slot: str) -> SourceTrouble:
         return self.trouble(

@@ -20,22 +20,21 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from wakeful.clock import Microseconds
 from wakeful.connect.postgres.ground import Footing, Ground, flushed
-from wakeful.connect.postgres.pgoutput import Begin, Commit, Decoder, Garbled, Message, Row, Truncated, shown_lsn
+from wakeful.connect.postgres.pgoutput import Begin, Commit, Decoder, Garbled, Message, Row, Truncated
+from wakeful.connect.postgres.place import Cursor, Transaction, gap_between
 from wakeful.connect.postgres.problems import problems
 from wakeful.connect.postgres.replication import Life, SlotError, Stream, connect, driver, first_line
-from wakeful.connect.rows.change import OPERATIONS, Change, Operation
+from wakeful.connect.postgres.wanted import CHANGE, ReplicatedTrigger, Telling, kept, tellings_of, told_again
+from wakeful.connect.rows.change import OPERATIONS, Change
 from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event, digest
-from wakeful.secrets import Secret
 from wakeful.telemetry.logger import logger_of
-from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
+from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble
 
 __all__ = ["PostgresReader", "problems", "reader"]
 
@@ -56,76 +55,6 @@ WAITS_FOR_US_AT_MOST = 2.0
 ANOTHER_READER_MAY_TAKE = 3.0
 PREFIX = "wakeful"  # of messages that say who wrote a transaction
 LONGEST_CAUSE = 10_000
-GAP = "gap"
-CHANGE = "change"
-
-
-class Telling(Protocol):
-    """What is to be told of a table, and how: Rows, or something like it."""
-
-    @property
-    def table(self) -> str: ...
-
-    @property
-    def operations(self) -> tuple[Operation, ...]: ...
-
-    @property
-    def source(self) -> str: ...
-
-    def takes(self, change: Change) -> bool: ...
-
-    def event(self, change: Change) -> Event: ...
-
-
-class ReplicatedTrigger(Protocol):
-    """A trigger that is read here."""
-
-    @property
-    def rows(self) -> Any: ...
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def place(self) -> str: ...
-
-    @property
-    def dsn(self) -> Secret: ...
-
-    @property
-    def slot(self) -> str | None: ...
-
-    @property
-    def publication(self) -> str | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """Where reading stands."""
-
-    system: str
-    lsn: int
-    index: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.system}/{self.lsn:X}/{self.index}"
-
-    @classmethod
-    def read(cls, text: str) -> Cursor:
-        system, lsn, index = text.split("/")
-        return cls(system, int(lsn, 16), int(index))
-
-
-@dataclass(slots=True)
-class Transaction:
-    """One that is being read."""
-
-    commit_lsn: int
-    committed_at: Microseconds
-    skip: int  # changes of it that are stored already
-    index: int = 0
-    cause: str | None = None
-    changes: list[Change] = field(default_factory=list)
 
 
 class PostgresReader(Reader):
@@ -208,9 +137,9 @@ class PostgresReader(Reader):
             self._begin(footing, stream.system, stream.timeline, cursor)
             await self._start_streaming(stream, footing)
         except SlotError as error:
-            raise self._words(error) from error
+            raise self._ground.ended(error, self._slot) from error
         except driver().Error as error:
-            raise self._unreachable(error) from error
+            raise self._ground.unreachable(error) from error
         self._tasks = [asyncio.create_task(self._pump(stream)), asyncio.create_task(self._look_after())]
 
     async def _open_stream(self, footing: Footing) -> Stream:
@@ -235,7 +164,7 @@ class PostgresReader(Reader):
         if before is None:
             self._offer(Batch(cursor=str(here), receipt=here.lsn))
         elif before.system != system or not here.lsn <= before.lsn <= footing.flushed:
-            gap = self._gap(before, here)
+            gap = gap_between(before, here, self._slot)
             if self._said_gap != gap.reason:
                 self._said_gap = gap.reason
                 raise self._ground.trouble(gap.reason)  # once aloud; it goes on with the next try
@@ -245,22 +174,6 @@ class PostgresReader(Reader):
         self._start = here
         self._confirmed = here.lsn  # the slot stands there, or a stored cursor
         self._reached = here.lsn
-
-    def _gap(self, before: Cursor, here: Cursor) -> Unreadable:
-        if before.system != here.system:
-            why = (
-                f"this is another server than before (its system identifier was {before.system}, and is {here.system})"
-            )
-        elif before.lsn < here.lsn:
-            why = f"slot {self._slot} was made anew, or moved by somebody else"
-        else:  # no server sends what its log does not hold yet
-            why = "the server was put back to an earlier state (a copy was restored, or a standby took over that was behind)"
-        reason = (
-            f"changes that committed after {shown_lsn(before.lsn)} were not read: {why}, and it is read from "
-            f"{shown_lsn(here.lsn)} on. Compare the tables with what the agents have done about them"
-        )
-        raw = to_json({"slot": self._slot, "before": str(before), "after": str(here)})
-        return Unreadable(raw, reason, {"what": GAP})
 
     async def _start_streaming(self, stream: Stream, footing: Footing) -> None:
         """A reader that died a moment ago may still have the slot."""
@@ -329,15 +242,12 @@ class PostgresReader(Reader):
         if headers.get("what") != CHANGE:
             return super().read_again(raw, headers)
         change = Change(**from_json(raw))
-        groups = self._tellings.get(change.table, [])
-        named = [group for group in groups if group[0].source == headers.get("source")]
-        # A `data=` that was mended may go by another name: then it is for all who want such changes.
-        told = [one for group in named or groups if (one := next((one for one in group if one.takes(change)), None))]
+        told = told_again(change, self._tellings, headers.get("source"))
         if not told:
             raise self._ground.trouble(
                 f"nobody wants to be told of {change.operation}s of {change.table} any more: discard it"
             )
-        return [one.event(change) for one in told]
+        return told
 
     # the stream
 
@@ -359,7 +269,7 @@ class PostgresReader(Reader):
                 if self._rest() == SOON:
                     self._answer(stream)
         except SlotError as error:
-            self._end_with(self._words(error))
+            self._end_with(self._ground.ended(error, self._slot))
         except Garbled as error:
             self._end_with(self._ground.trouble(f"{error}. It is asked for again"))
         except Exception as error:
@@ -539,7 +449,7 @@ class PostgresReader(Reader):
             async with await self._connect() as connection:
                 self._end = self._aim = await flushed(connection)
         except driver().Error as error:
-            raise self._unreachable(error) from error
+            raise self._ground.unreachable(error) from error
         self._moved_at = time.monotonic()
         if self._stream is not None and self._reached < self._aim:
             with suppress(SlotError):
@@ -574,35 +484,6 @@ class PostgresReader(Reader):
 
     async def _connect(self) -> Any:
         return await connect(self._first.address, name=self._application)
-
-    def _unreachable(self, error: BaseException) -> SourceTrouble:
-        return self._ground.trouble(
-            f"cannot be read: {first_line(error)}. It is tried again; is it running, and is the address right?"
-        )
-
-    def _words(self, error: SlotError) -> SourceTrouble:
-        if error.state == "55000" and "slot" in str(error):
-            return self._ground.lost(self._slot)
-        if error.state == "42704":
-            return self._ground.trouble(
-                f"{error}: it was dropped, and made anew after what the slot keeps was written. To go on from now: "
-                f"SELECT pg_drop_replication_slot('{self._slot}'); a new one is made by itself"
-            )
-        return self._ground.trouble(f"the stream ended: {error}. It is tried again")
-
-
-def tellings_of(rows: Sequence[Telling]) -> dict[str, list[list[Telling]]]:
-    """By table, and there those together that tell the same: one event serves them all."""
-    tables: dict[str, dict[str, list[Telling]]] = {}
-    for one in rows:
-        tables.setdefault(one.table, {}).setdefault(one.source, []).append(one)
-    return {table: list(groups.values()) for table, groups in tables.items()}
-
-
-def kept(change: Change, telling: Telling, reason: str) -> Unreadable:
-    """A change whose event could not be made, so that it can be made after a fix."""
-    fields = {**change.data(), "position": change.position, "committed_at": change.committed_at, "cause": change.cause}
-    return Unreadable(to_json(fields), reason, {"what": CHANGE, "source": telling.source})
 
 
 def reader(triggers: Sequence[ReplicatedTrigger], context: Context) -> PostgresReader:

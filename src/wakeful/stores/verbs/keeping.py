@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from wakeful.clock import Microseconds
 from wakeful.stores.alarm import Alarm
-from wakeful.stores.request import Request
+from wakeful.stores.request import Audit, ByPerson, Request
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.quarantine_room import free_room
@@ -27,6 +28,22 @@ class RemoveFamilies(Request[list[str]]):
     """Remove families of runs with all that belongs to them. One that is not any more what was seen stays."""
 
     families: list[Family]
+
+
+@dataclass(slots=True)
+class RemoveArchived(ByPerson[list[str]]):
+    """As RemoveFamilies, for a person who has them in a file."""
+
+    families: list[Family]
+    path: str
+
+    carried_with: ClassVar[type[Request[list[str]]]] = RemoveFamilies
+
+    def audit(self, result: list[str]) -> Audit | None:
+        return Audit("archive", None, self.path, f"{self.counted(result)} runs removed")
+
+    def counted(self, result: list[str]) -> int:
+        return len(result)
 
 
 @dataclass(slots=True)
@@ -52,7 +69,7 @@ class RemoveTraces(Request[int]):
 
 
 @dataclass(slots=True)
-class ResealPayloads(Request[None]):
+class ResealPayloads(ByPerson[int]):
     """Store payloads as they are under another key: (query, row), and the blobs (id, content) that rows now point to. A payload
     that was changed since it was read stays.
     """
@@ -61,12 +78,28 @@ class ResealPayloads(Request[None]):
     blobs: list[tuple[str, str]] = field(default_factory=list)
     alarms: Sequence[Alarm] = ()  # about payloads beside them that were tampered with
 
+    def audit(self, result: int) -> Audit | None:
+        words = f"{result} payloads encrypted anew" + (f": {self.note}" if self.note else "")
+        return Audit("keys rotate", None, None, words)
+
+    def counted(self, result: int) -> int:
+        return result
+
 
 @dataclass(slots=True)
-class LeaveCiphers(Request[None]):
-    """No payload is encrypted any more with the keys of these ids."""
+class ChangeCiphers(ByPerson[None]):
+    """Payloads are encrypted with the keys of these ids from now on, or bound, or strict: marks of sealing.py; and no more with those."""
 
-    ids: list[str]
+    enters: list[str]
+    leaves: list[str]
+
+    def audit(self, result: None) -> Audit | None:
+        del result
+        return Audit("keys rotate", None, None, self.note)
+
+    def counted(self, result: None) -> int:
+        del result
+        return 0
 
 
 @dataclass(slots=True)
@@ -99,7 +132,10 @@ OF_A_RUN = (
 OF_AN_EVENT = ("remove_admissions", "remove_conflicts", "remove_decisions_of_event")
 
 
-def remove_families(now: int | None, requests: Sequence[RemoveFamilies]) -> Transaction[list[list[str]]]:  # noqa: ARG001 a verb's shape
+def remove_families(
+    now: int | None,  # noqa: ARG001 a verb's shape
+    requests: Sequence[RemoveFamilies | RemoveArchived],
+) -> Transaction[list[list[str]]]:
     """1. Lock the runs of each family; it goes only if it is what was seen, over and old, and nothing of it is open.
     2. Remove all that belongs to them. 3. Events none of whose runs are left lose their payload.
     """
@@ -210,8 +246,13 @@ def reseal_payloads(now: int | None, requests: Sequence[ResealPayloads]) -> Tran
     return results
 
 
-def leave_ciphers(now: int | None, requests: Sequence[LeaveCiphers]) -> Transaction[list[None]]:  # noqa: ARG001 a verb's shape
-    yield "delete_cipher", [(identifier,) for request in requests for identifier in sorted(request.ids)]
+def change_ciphers(now: int | None, requests: Sequence[ChangeCiphers]) -> Transaction[list[None]]:
+    entered = sorted({identifier for request in requests for identifier in request.enters})
+    left = sorted({identifier for request in requests for identifier in request.leaves})
+    if entered:
+        yield "insert_cipher", [(now, identifier) for identifier in entered]
+    if left:
+        yield "delete_cipher", [(identifier,) for identifier in left]
     return [None] * len(requests)
 
 

@@ -92,7 +92,7 @@ def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Seq
         request, bulk, done = counts[choice]
         found = yield "find_choice", [(choice,)]
         done += found[0][0] if found else 0
-        if bulk.of is None and not done:
+        if bulk.of is None and bulk.tells is None and not done:
             continue  # it was done before
         by, words = request.by, bulk.words(done, request.note)
         yield "count_operation", [(now, bulk.app, by.name, by.way, bulk.verb, bulk.subject, words, choice, done)]

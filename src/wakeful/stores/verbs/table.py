@@ -35,14 +35,14 @@ from wakeful.stores.verbs.fork import ForkRun, fork_runs
 from wakeful.stores.verbs.guards import GuardApp, LockApp, guard_apps, lock_apps
 from wakeful.stores.verbs.heartbeat import ReportHeartbeat, report_heartbeats
 from wakeful.stores.verbs.keeping import (
+    ChangeCiphers,
     EnterCipher,
-    LeaveCiphers,
     NoteBinding,
     RemoveFamilies,
     RemoveTraces,
     ResealPayloads,
+    change_ciphers,
     enter_ciphers,
-    leave_ciphers,
     note_bindings,
     remove_families,
     remove_traces,
@@ -183,7 +183,7 @@ VERBS: dict[type, Verb] = {
     CutQuarantine: cut_quarantine,
     ResealPayloads: reseal_payloads,
     NoteBinding: note_bindings,
-    LeaveCiphers: leave_ciphers,
+    ChangeCiphers: change_ciphers,
     ForgetRuns: forget_runs,
     RetireProcess: retire_processes,
     ClaimRuns: claim_runs,

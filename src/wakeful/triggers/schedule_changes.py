@@ -1,0 +1,205 @@
+"""What a change makes of a schedule: pure decisions. `schedules.py` stores them, and asks again where another process was first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic_core import to_json
+
+from wakeful.clock import Microseconds
+from wakeful.stores.timing import Origin, Settled, Span, StoredSchedule, reached
+from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb
+from wakeful.triggers.schedule import Schedule, Unreadable, as_stored
+from wakeful.triggers.settling import judge, put_off
+
+
+def make_schedule(
+    app: str,
+    name: str,
+    schedule: Schedule,
+    agent: str,
+    before: StoredSchedule | None,
+    now: Microseconds,
+    *,
+    data: Any = None,
+    origin: Origin,
+    owner: str | None,
+    operator: str,
+    note: str | None,
+) -> ChangeSchedule:
+    """A new schedule, or one that is made again under the name of a removed one."""
+    # One that was there before has had its instants: none of them comes again, wherever the clock is now.
+    after = now if before is None else max(now, before.done_until)
+    next_at = schedule.rule.next(after)
+    return ChangeSchedule(
+        app,
+        name,
+        "add",
+        operator,
+        before,
+        agent,
+        origin,
+        "live" if next_at is not None else "done",
+        definition_text(schedule),
+        after,
+        data_text(data),
+        owner,
+        note,
+        next_at,
+        None if next_at is None else next_at + schedule.offset(app, name),
+    )
+
+
+def edit_schedule(
+    app: str,
+    known: StoredSchedule,
+    schedule: Schedule,
+    now: Microseconds,
+    *,
+    agent: str,
+    data: str | None,
+    operator: str,
+    note: str | None,
+    verb: ChangeVerb,
+) -> ChangeSchedule:
+    """1. What is due by the old definition is settled, or queued. 2. The new one begins after that."""
+    old = as_stored(known.definition)
+    offset = old.offset(app, known.name)
+    later = schedule.offset(app, known.name)
+    stays = (old.rule, old.fires_all, offset) == (schedule.rule, schedule.fires_all, later)
+    if known.state == "live" and verb != "pause" and old.fires_all and stays:
+        # Its instants are the same, and each has a run of its own: those that are due could only wait as one.
+        settled: list[Settled] = []
+        current, done_until, next_at = known, known.done_until, known.next_at
+    else:
+        settled, current = settle_due(known, old, now, offset)
+        done_until = max(now - offset, reached(known.done_until, settled, current.queued))
+        next_at = schedule.rule.next(done_until)
+    queued, waits_for = current.queued, current.waits_for
+    return change_request(
+        app,
+        known,
+        verb=verb,
+        operator=operator,
+        note=note,
+        state="done" if next_at is None and queued is None else "paused" if known.state == "paused" else "live",
+        definition=definition_text(schedule),
+        done_until=done_until,
+        next_at=next_at,
+        offset=later,
+        settled=settled,
+        queued=queued,
+        waits_for=waits_for,
+        agent=agent,
+        data=data,
+    )
+
+
+def change_request(
+    app: str,
+    known: StoredSchedule,
+    *,
+    verb: ChangeVerb,
+    operator: str,
+    note: str | None,
+    state: Any,
+    definition: str,
+    done_until: Microseconds,
+    next_at: Microseconds | None,
+    offset: Microseconds,
+    settled: list[Settled],
+    queued: Span | None = None,
+    waits_for: str | None = None,
+    agent: str | None = None,
+    data: Any = ...,
+) -> ChangeSchedule:
+    """A change of a schedule that is there; agent and data stay unless they are given."""
+    return ChangeSchedule(
+        app,
+        known.name,
+        verb,
+        operator,
+        known,
+        agent or known.agent,
+        known.origin,
+        state,
+        definition,
+        done_until,
+        known.data if data is ... else data,
+        known.owner,
+        note,
+        next_at,
+        None if next_at is None else next_at + offset,
+        settled,
+        queued,
+        waits_for,
+    )
+
+
+def remove_schedule(
+    app: str, known: StoredSchedule, now: Microseconds, *, operator: str, note: str | None
+) -> ChangeSchedule:
+    schedule = as_stored(known.definition)
+    settled, current = settle_due(known, schedule, now, schedule.offset(app, known.name))
+    if current.queued is not None:
+        settled.append(Settled("skipped", current.queued, f"removed by {operator}"))
+    return change_request(
+        app,
+        known,
+        verb="remove",
+        operator=operator,
+        note=note,
+        state="removed",
+        definition=known.definition,
+        done_until=reached(known.done_until, settled, None),
+        next_at=None,
+        offset=0,
+        settled=settled,
+    )
+
+
+def settle_due(
+    known: StoredSchedule, schedule: Schedule, now: Microseconds, offset: Microseconds
+) -> tuple[list[Settled], StoredSchedule]:
+    """What becomes of all that is due, for somebody who cannot fire; and the schedule as it is after that."""
+    if known.state == "paused":
+        return skip_due(known, schedule, now - offset)
+    settled, current = [], known
+    if isinstance(schedule.rule, Unreadable):  # no more is known than the one that stands there
+        if known.next_at is not None and known.next_at <= now:
+            settled.append(Settled("missed", Span(known.next_at, known.next_at, 1), schedule.describe()))
+        return settled, replace(known, next_at=None)
+    while known.state == "live" and (verdict := judge(schedule, current, now, offset)) is not None:
+        put_off(verdict)
+        settled += verdict.settled
+        moved = verdict.next_at != current.next_at
+        current = replace(
+            current, next_at=verdict.next_at, queued=verdict.queued, waits_for=verdict.waits_for, open_run=None
+        )
+        if not moved or verdict.next_at is None or verdict.next_at > now - offset:
+            break
+    return settled, current
+
+
+def skip_due(known: StoredSchedule, schedule: Schedule, until: Microseconds) -> tuple[list[Settled], StoredSchedule]:
+    """What was due while it was paused, and how the schedule stands then. What waited before that goes with it: later ones are over."""
+    settled: list[Settled] = []
+    upcoming = known.next_at
+    while upcoming is not None and upcoming <= until:
+        last = schedule.rule.previous(until + 1) or upcoming
+        count, seen = schedule.rule.count(upcoming, last, 1_000_000)
+        settled.append(Settled("skipped", Span(upcoming, seen, max(1, count)), f"paused by {known.changed_by}"))
+        upcoming = schedule.rule.next(seen)
+    if not settled or known.queued is None:
+        return settled, replace(known, next_at=upcoming)
+    waited = Settled("skipped", known.queued, f"paused by {known.changed_by} while the run before it was not over")
+    return [waited, *settled], replace(known, next_at=upcoming, queued=None, waits_for=None)
+
+
+def definition_text(schedule: Schedule) -> str:
+    return to_json(schedule.definition()).decode()
+
+
+def data_text(data: Any) -> str | None:
+    return None if data is None else to_json(data).decode()
