@@ -31,6 +31,17 @@ def refuse_unknown_state(what: str, state: str | None, known: Iterable[str]) -> 
         raise ConfigError(message)
 
 
+def output_of(run: Mapping[str, Any]) -> Any:
+    """What a run returned. AssertionError if it is not done, with the reason."""
+    if run["state"] != "done":
+        error = run["error"] or {}
+        words = f" {error.get('type')}: {error.get('message')}" if error else ""
+        due = f", due at {run['due_at']}" if run["due_at"] else ""
+        message = f"run {run['id']} of {run['agent']} is {run['state']} ({run['reason']}{due}), not done.{words}"
+        raise AssertionError(message)
+    return run["output"]
+
+
 async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
     """All runs of a store, each with everything about it, in the order in which they were made."""
     found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))

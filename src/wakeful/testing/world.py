@@ -41,7 +41,7 @@ from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake, ignore, refuse_for_channel
 from wakeful.testing.files import files_of
 from wakeful.testing.mail import Ask, Mail, MailChannel
-from wakeful.testing.reading import Which, every_page, identify, read_events, read_runs, refuse_unknown_state
+from wakeful.testing.reading import Which, every_page, identify, output_of, read_events, read_runs, refuse_unknown_state
 from wakeful.testing.silence import lived, silence_of_the_dead
 from wakeful.testing.time import VirtualTime
 from wakeful.triggers.files.trigger import Files
@@ -492,11 +492,4 @@ class World:
 
     async def output(self, which: Which) -> Any:
         """What a run returned. AssertionError if it is not done, with the reason."""
-        run = await self.run(which)
-        if run["state"] != "done":
-            error = run["error"] or {}
-            words = f" {error.get('type')}: {error.get('message')}" if error else ""
-            due = f", due at {run['due_at']}" if run["due_at"] else ""
-            message = f"run {run['id']} of {run['agent']} is {run['state']} ({run['reason']}{due}), not done.{words}"
-            raise AssertionError(message)
-        return run["output"]
+        return output_of(await self.run(which))
