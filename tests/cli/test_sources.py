@@ -174,7 +174,7 @@ class TestQuarantine:
         assert wakeful("why", key[:8]).out == told
 
     def test_bytes_that_are_no_text(self, wakeful, library):
-        from wakeful.cli.quarantine import in_words
+        from wakeful.resources.quarantine import in_words
 
         assert in_words(b"\xff\xfe\x00\x01" * 5).startswith("ff fe 00 01")
         assert in_words("äöü".encode()[:-1]) == "äö"

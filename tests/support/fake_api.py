@@ -24,13 +24,10 @@ from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.people import RecordOperation
 from wakeful.stores.verbs.processes import BuryProcess
-from wakeful.stores.verbs.quarantine import SettleQuarantine
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
 from wakeful.stores.verbs.sending import Sent
 from wakeful.stores.verbs.settling import Settled, SettleEffect
-from wakeful.stores.verbs.sources import StoredSource
-from wakeful.stores.verbs.take_in import TakenIn
 from wakeful.triggers.on import on
 
 RUN = {
@@ -134,22 +131,6 @@ EXPECTATION = {
     "met_at": None,
     "due_at": None,
 }
-INPUT = {
-    "key": "key",
-    "app": "shop",
-    "source": "inbox/*.md",
-    "kind": "unreadable",
-    "state": "kept",
-    "reason": "it is no JSON",
-    "size": 2,
-    "came": 1,
-    "first_at": "1970-01-01T00:00:01Z",
-    "became": None,
-    "settled_by": None,
-    "settled_at": None,
-    "note": None,
-    "event": {"source": "/inbox", "id": "digest"},
-}
 CURSOR = "page-2"
 
 
@@ -224,7 +205,6 @@ class FakeReader:
         self.error: Exception | None = None
         self.letters: list[dict[str, Any]] = [LETTER]
         self.dead_letters: list[dict[str, Any]] = [DEAD_DELIVERY]
-        self.kept: dict[str, Any] = {**INPUT, "headers": {"x": "y"}, "raw": "eHg=", "received": 1_000_000}
 
     async def fetch(self, name: str, *_: Any) -> list[Any]:
         """Resources read rows: there are none here. They are tested over a store, in tests/surface."""
@@ -297,18 +277,7 @@ class FakeReader:
     async def checkins_expected(self) -> list[tuple[str, str]]:
         return [("shop", "nightly backup"), ("desk", "other")]
 
-    async def quarantine(self, *, app=None, source=None, kind=None, state=None, limit=50, after=None) -> dict[str, Any]:
-        self._ask(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
-        return {"quarantine": [INPUT], "next": CURSOR, "unverified": {"held": 0, "cut": []}}
-
-    async def quarantined(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return self.kept if identifier == "key" else None
-
     async def waiting_inputs(self) -> list[dict[str, Any]]:
-        return []
-
-    async def kept_of(self, app: str, source: str, kind: str | None, after: int, most: int) -> list[tuple[int, str]]:
         return []
 
     async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
@@ -374,7 +343,6 @@ DOES = {
     RetireApp: "retire_app",
     BringBackApp: "bring_app_back",
     BuryProcess: "bury",
-    SettleQuarantine: "settle_quarantine",
     RedoRun: "redo",
     SettleEffect: "settle_effect",
     FeedEvents: "feed",
@@ -390,7 +358,6 @@ class FakeStore(FakeRetiring):
 
     def __init__(self) -> None:
         super().__init__()
-        self.quarantine: list[SettleQuarantine] = []
         self.redone: list[RedoRun] = []
         self.fed: list[FeedEvents] = []
         self.settled: list[SettleEffect] = []
@@ -400,13 +367,6 @@ class FakeStore(FakeRetiring):
         self.released: list[ReleaseRun] = []
         self.cancelled: list[CancelRun] = []
         self.forked: list[ForkRun] = []
-
-    async def settle_quarantine(self, request: SettleQuarantine) -> TakenIn | None:
-        self.quarantine.append(request)
-        return TakenIn([])
-
-    async def find_source(self, app: str, name: str) -> StoredSource | None:
-        return None
 
     async def redo(self, request: RedoRun) -> Redone | None:
         self.redone.append(request)

@@ -20,7 +20,6 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Store, Webhooks
-from wakeful.api.quarantine import quarantine_routes
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -68,7 +67,6 @@ def create_api(
         *checkin_routes(door, reader, agents, settings.body_limit),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
-        *quarantine_routes(reader, store, releasing, settings),
         *health_routes(reader, silent=silent, sources=sources),
         *extra_routes,
     ]

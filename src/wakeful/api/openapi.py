@@ -12,7 +12,6 @@ from starlette.routing import Route
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_quarantine import quarantine_paths, quarantine_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
@@ -116,7 +115,6 @@ def _paths() -> Json:
         **app_paths(),
         **agent_paths(),
         **checkin_paths(),
-        **quarantine_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -219,7 +217,6 @@ def _schemas() -> Json:
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **waiting_schemas(receipt),
         **app_schemas(),
-        **quarantine_schemas(),
         **resource_schemas(all_resources()),
         "Story": {"type": "object"},
         "Health": object_of(

@@ -53,7 +53,7 @@ class Results(Protocol):
         ...
 
 
-class Reader(checking_in.Reading, quarantine.Reading, quarantine.Counting, retiring.Reading, Protocol):
+class Reader(checking_in.Reading, quarantine.Counting, retiring.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -83,19 +83,6 @@ class Reader(checking_in.Reading, quarantine.Reading, quarantine.Counting, retir
         """What should happen by when, and how it stands."""
         ...
 
-    async def quarantine(
-        self,
-        *,
-        app: str | None = None,
-        source: str | None = None,
-        kind: str | None = None,
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"quarantine": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def time(self) -> Microseconds:
         """The store's own time."""
         ...
@@ -105,7 +92,7 @@ class Reader(checking_in.Reading, quarantine.Reading, quarantine.Counting, retir
         ...
 
 
-class Store(quarantine.Settling, retiring.Retiring, Protocol):
+class Store(retiring.Retiring, Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:

@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "release": (TABLE, "let a held output out, although it did not pass its checks"),
     "deliveries": (TABLE, "list messages on their way to channels; replay or discard them"),
     "state": (TABLE, "show, set or clear what an agent keeps from run to run"),
-    "quarantine": ("quarantine", "list inputs that could not be read; show, release or discard them"),
+    "quarantine": (TABLE, "list inputs that could not be read; show, release or discard them"),
     "dead": (TABLE, "list dead letters by error; show, replay or discard them"),
     "replay": (TABLE, "do again what failed, or with --again what went well"),
     "fork": (TABLE, "do a run again from a step on, with what was finished before it"),

@@ -182,12 +182,18 @@ class Tally:
 
 async def kept_keys(reader: Reading, app: str, source: str, kind: str | None = None) -> list[str]:
     """The keys of what a source has in quarantine for a person, the oldest first."""
-    keys: list[str] = []
-    after = 0
+    return [key for _, key in await kept_places(reader, app, source, kind)]
+
+
+async def kept_places(
+    reader: Reading, app: str, source: str, kind: str | None = None, after: int = 0
+) -> list[tuple[int, str]]:
+    """As `kept_keys`, each with its place, and only those behind a place."""
+    found: list[tuple[int, str]] = []
     while page := await reader.kept_of(app, source, kind, after, BATCH):
-        keys += [key for _, key in page]
+        found += page
         after = page[-1][0]
-    return keys
+    return found
 
 
 async def settle_all(

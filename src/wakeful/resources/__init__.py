@@ -34,6 +34,7 @@ NOUNS: dict[str, str] = {
     "events": "events",
     "locks": "locks",
     "pauses": "pauses",
+    "quarantine": "quarantine",
     "runs": "runs",
     "dead": "dead",
     "schedules": "schedules",

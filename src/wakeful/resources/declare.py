@@ -143,6 +143,14 @@ class AtLeast:
         return {**handler(schema), "minimum": self.least}
 
 
+@dataclass(frozen=True, slots=True)
+class InBase64:
+    """Bytes, as JSON has them."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "contentEncoding": "base64"}
+
+
 Moment = Annotated[str, Instant()]
 MomentOrNone = Annotated[str | None, Instant()]
 Seconds = Annotated[float, InSeconds()]
@@ -287,6 +295,9 @@ class Show:
         None  # `told(desk, one)`: instead of lines, where more is read for them
     )
     bare: bool = False  # in a shell: without a key everything is listed
+    raw: Callable[..., Awaitable[bytes]] | None = (
+        None  # `raw(desk, one)`: its bytes, which --raw FILE writes in a shell
+    )
     hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
 
 
@@ -311,16 +322,18 @@ class Reading:
 class Planned:
     """What a bulk verb would do. `answer` is what its plan answers; `more` is added to each answer.
 
-    Of a shell: `said` are lines that it says before all others; `doubt` is why they may not be meant: what is said without
-    --yes, and what is said with it.
+    Of a shell: `last` is added to what it prints as JSON afterwards; `said` are lines that it says before all others; `doubt`
+    is why they may not be meant: what is said without --yes, and what is said with it.
     """
 
     count: int
     answer: Json
     work: Any
     more: Json = field(default_factory=dict)
+    last: Json = field(default_factory=dict)
     said: Sequence[str] = ()
     doubt: tuple[str, str] | None = None
+    failed: bool = False  # said by the slice: some could not be done, and a shell exits with 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +365,10 @@ class Bulk:
         None  # `apps(desk, planned)`: whose token a guarded verb needs
     )
     which: str | None = None  # what a shell says where nothing says which ones are meant
+    wrong: Callable[[Sequence[str], Mapping[str, Any]], str | None] | None = (
+        None  # `wrong(words, given)`: what a shell says where these do not go together
+    )
+    reads_only: bool = False  # its plan needs the app's code, and not the app at work
     http: str | None = None
     operation: str | None = None  # its name in the OpenAPI document
     beside_key: bool = False  # a shell that is given a key ignores the choice, instead of refusing both together
@@ -390,6 +407,7 @@ class Verb:
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
     code: str | None = None  # what a shell uses the code of an app for, where it is named by --app and only looked at
+    app_first: bool = False  # in a shell APP is the first word after it, not the last
     note: bool = True  # it takes a note for the record
     guarded: str | None = (
         None  # "close a circuit": in a shell it needs the token that the app's server was started with
@@ -438,7 +456,7 @@ class Resource:
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     command: str | None = None  # in a shell, where that is not the plural
     code: str | None = None  # what a shell uses the code of an app for, where every word takes --app
-    in_place: tuple[type, ...] = ()  # views whose parts have no names of their own in the OpenAPI document
+    in_place: bool = False  # parts of its views have no names of their own in the OpenAPI document
 
     def takes_for(self, word: str) -> str | None:
         """What is said to a wrong number of words after this one."""

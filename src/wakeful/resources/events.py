@@ -25,8 +25,8 @@ from wakeful.resources.declare import (
     Unfit,
 )
 from wakeful.resources.desk import Desk
-from wakeful.resources.words import Line, Look, Table, line, number, plain
-from wakeful.size import in_bytes
+from wakeful.resources.quarantine import removed
+from wakeful.resources.words import Line, Look, Table, line, plain
 from wakeful.stores.verbs.take_in import QuarantineKind
 
 State = Literal["accepted", "expired", "unmatched", "quarantined"]
@@ -185,13 +185,6 @@ async def in_quarantine(
         for one in page["quarantine"]
     ]
     return Page(found, page["next"], last=[removed(one) for one in page["unverified"]["cut"]])
-
-
-def removed(one: dict[str, Any]) -> str:
-    """What was removed of a source, so that the unverified stay below their ceiling."""
-    because = {"bytes": "the unverified took too much room", "days": "they were too old"}[one["why"]]
-    what = f"{number(one['count'], 'unverified input')} ({in_bytes(one['bytes'])})"
-    return f"{plain(one['source'])}: {what} removed since {one['since']}, because {because}"
 
 
 async def find(desk: Desk, key: str) -> StoredEvent | None:

@@ -93,10 +93,10 @@ async def plan_events(
         message = f"no stored event is like that: {feeding.shown()}{see}"
         raise NotFound(message)
     doubt = await doubt_about(desk, agent) if app is None else None
-    more: dict[str, Any] = {"already_had": plan.had, "denied": plan.denied}
-    if desk.by.way == "http":
-        more |= {"from": to_text(first), "to": to_text(last)}
-    return Planned(plan.new, plan.to_json(), Work(feeding, plan, present), more, doubt=doubt)
+    had = {"already_had": plan.had, "denied": plan.denied}
+    window = {"from": to_text(first), "to": to_text(last)}
+    more = had | window if desk.by.way == "http" else {}
+    return Planned(plan.new, plan.to_json(), Work(feeding, plan, present), more, last=had, doubt=doubt)
 
 
 async def refuse_keyed(desk: Desk, agent: str) -> None:

@@ -183,7 +183,7 @@ async def planned_many(desk: Desk, word: str, agent: str | None, error: str | No
         raise NotFound(await no_such(desk, agent, also if others else None))
     said = [f"only runs; there {'is' if others == 1 else 'are'} also {also}"] if others else []
     confirmed = {"confirmed_effects": sum(plan.confirmed.values())}
-    return Planned(len(plan.letters), plan.to_json(), (plan, word), confirmed, said)
+    return Planned(len(plan.letters), plan.to_json(), (plan, word), last=confirmed, said=said)
 
 
 async def no_such(desk: Desk, agent: str | None, also: str | None) -> str:

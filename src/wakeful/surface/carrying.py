@@ -69,10 +69,11 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             print_all(out, bulk.planned(planned, given, look_of(out)))
         return 0
     if arguments.json:
-        print_json({bulk.done: told["done"], "of": planned.count, **planned.more, "stopped": stopped})
+        counted = {bulk.done: told["done"], **planned.more, "of": planned.count}
+        print_json({**counted, **planned.last, "stopped": stopped})
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
-    return said_stop(stopped=stopped)
+    return said_stop(stopped=stopped) or int(planned.failed)
 
 
 def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[str, Any]) -> None:

@@ -22,7 +22,8 @@ from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_j
 from wakeful.shell.terminal import say
 from wakeful.surface.carrying import carry_out
 from wakeful.surface.offers import Offer, offers_of
-from wakeful.surface.performing import Asked, perform, perform_several
+from wakeful.surface.performing import Asked, load_code, perform, perform_several
+from wakeful.surface.writing import write_raw
 
 HELP = ("-h", "--help")
 UNFIT = 422  # what was given does not fit: the command was called the wrong way
@@ -172,6 +173,8 @@ def parser_of(
     for one in offer.options:
         add_option(parser, one)
     add_common(parser, offer)
+    if offer.kind == "show" and resource.show is not None and resource.show.raw is not None:
+        parser.add_argument("--raw", metavar="FILE", help="write the bytes, as they came, there; - is standard output")
     if offer.code is not None:
         parser.add_argument("--app", dest="code", metavar="APP", help=f"{offer.code}: {APP_HELP}")
     add_json(parser)
@@ -183,7 +186,9 @@ def positionals_of(resource: Resource, offer: Offer) -> list[str]:
     names = [f"{resource.typed}{'…' if offer.several else ''}"] if offer.of_one else []
     named = [f"[{one}]" if offer.bulk is not None else one for one in names]
     named += [one.metavar if one.needed else f"[{one.metavar}]" for one in offer.positionals]
-    return [*named, "[APP]"] if offer.verb is not None and offer.verb.needs_app == "yes" else named
+    if offer.verb is None or offer.verb.needs_app != "yes":
+        return named
+    return ["[APP]", *named] if offer.verb.app_first else [*named, "[APP]"]
 
 
 def positional_help(resource: Resource, offer: Offer) -> str:
@@ -287,13 +292,12 @@ def help_of(resource: Resource, summary: str) -> Parser:
 
 def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> int:
     asked = asked_of(resource, offer, arguments)
-    if offer.code is not None and asked.code is not None:
-        from wakeful.loading import load_app
-
-        asked.app = load_app(asked.code)
+    load_code(offer.verb, asked)
     if offer.verb is not None:
         refuse_strangers(offer.verb, asked)
     try:
+        if getattr(arguments, "raw", None) is not None:
+            return asyncio.run(write_raw(resource, offer, asked))
         if offer.bulk is not None and asked.key is None:
             return carry_out(resource, offer, asked)
         if offer.several:
@@ -333,8 +337,12 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
     words = words[:1] if offer.several else words
     least = offer.of_one + sum(one.needed for one in offer.positionals)
     most = offer.of_one + len(offer.positionals)
+    if offer.bulk is not None and offer.bulk.wrong is not None:
+        if (message := offer.bulk.wrong(words, given)) is not None:
+            raise UsageError(message)
+        most = 0 if any(given.get(name) for name in offer.bulk.some) else most
     if verb is not None and verb.needs_app == "yes" and len(words) == most + 1:
-        code = words.pop()
+        code = words.pop(0 if verb.app_first else -1)
     many = offer.bulk is not None and not words
     if not many and not least <= len(words) <= most:
         raise UsageError(resource.takes_for(offer.word) or takes(resource))
@@ -394,6 +402,8 @@ def spoken(one: Given, word: str) -> Any:
 def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], arguments: argparse.Namespace) -> None:
     own = {one.name for one in (*offer.which, *offer.takes)}
     many = [one.flag for one in offer.choice if one.name in given and one.name not in own]
+    if offer.bulk is not None and offer.bulk.wrong is not None:
+        many = []  # the noun has said what it thinks of them
     if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
         flags = [one.flag for one in offer.choice if one.name not in own]
         message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.typed}, or them"

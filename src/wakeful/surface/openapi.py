@@ -48,14 +48,15 @@ def resource_schemas(resources: Iterable[Resource]) -> Json:
     whole: Json = {}
     for resource in resources:
         for view in views_of(resource):
-            if view in resource.in_place:
+            if resource.in_place:
                 whole[view.__name__] = whole_schema(view)
             else:
                 views[getattr(view, "__name__", str(view))] = view
     serialization: Literal["serialization"] = "serialization"
     asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
     _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
-    return {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()} | whole
+    # A view that another noun answers, too, has the names of its parts from there.
+    return whole | {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()}
 
 
 def views_of(resource: Resource) -> list[Any]:
@@ -114,7 +115,7 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
             schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
             schema["required"].append("next")
         if resource.listing.more is not None:
-            more = schema_of(resource.listing.more)
+            more = (whole_schema if resource.in_place else schema_of)(resource.listing.more)
             schema["properties"] |= more["properties"]
             schema["required"] += more.get("required", [])
         names = resource.listing.member or resource.names

@@ -45,7 +45,7 @@ class Asked:
     given: dict[str, Any]
     code: str | None = None  # APP, where it was named
     token: Token | None = None  # that of a person, where the verb is guarded
-    app: Any = None  # whose code is only looked at
+    app: Any = None  # whose code is needed, or was named
     keys: tuple[str, ...] = ()  # of a verb that takes several
     kind: Bulk | None = None  # of many at once
 
@@ -220,17 +220,10 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     arguments = asked.arguments
     by = Actor(operator_of(arguments) if verb is not None else "", "cli")
     note = getattr(arguments, "note", None)
-    if verb is not None and asked.app is None and (verb.needs_app == "yes" or asked.code is not None):
-        from wakeful.loading import load_app
-        from wakeful.settings import default_app
-
-        named = asked.code or default_app()
-        if named is None:
-            message = verb.without_app or f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
-            raise UsageError(message)
-        app = load_app(named)
-        async with sending(app, arguments.store, sources=True) as runtime:
-            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, named))
+    load_code(verb, asked)
+    if verb is not None and asked.app is not None and is_put_to_work(verb, asked):
+        async with sending(asked.app, arguments.store, sources=True) as runtime:
+            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, asked.code or ""))
         return
     side = looked_at(asked.app)
     if verb is None or asked.plan:
@@ -239,6 +232,28 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         return
     async with changing(asked.url) as store:
         yield Desk(Reads(Reader(store.database)), by, store, note, side)
+
+
+def load_code(verb: Verb | None, asked: Asked) -> None:
+    """The app whose code is needed, or was named. It may say where its store is."""
+    if asked.app is not None:
+        return
+    from wakeful.loading import load_app
+    from wakeful.settings import default_app
+
+    needed = verb is not None and verb.needs_app == "yes"
+    named = asked.code or (default_app() if needed else None)
+    if named is not None:
+        asked.app, asked.code = load_app(named), named
+    elif verb is not None and needed:
+        message = verb.without_app or f"{verb.spoken} needs the code of an app: name APP, or set WAKEFUL_APP"
+        raise UsageError(message)
+
+
+def is_put_to_work(verb: Verb, asked: Asked) -> bool:
+    """Does it take the app's runtime, and not its code alone?"""
+    reads = asked.plan and verb.bulk is not None and verb.bulk.reads_only
+    return verb.needs_app != "no" and not reads
 
 
 def looked_at(app: Any) -> AppSide | None:

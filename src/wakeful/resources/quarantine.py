@@ -1,0 +1,529 @@
+"""Quarantine: what came in and could not be verified or read. It is kept, as it came, until a person has looked.
+
+show      one of them: why, what came along, how its bytes begin; --raw writes them
+release   after a fix: its source reads it again, and it becomes the event that it should have been; needs the app's code
+discard   nothing comes of it
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, NotRequired, cast
+
+from typing_extensions import TypedDict
+
+from wakeful.errors import NotFound, StoreUnavailable
+from wakeful.operations.pace import Pace, Progress
+from wakeful.operations.quarantine import Settled, Settling, discard, kept_places, release, settle_all
+from wakeful.redaction import redact_base64, redact_bytes
+from wakeful.resources import sources
+from wakeful.resources.declare import (
+    About,
+    After,
+    Bulk,
+    Column,
+    Count,
+    InBase64,
+    Limit,
+    Listing,
+    Moment,
+    MomentOrNone,
+    Page,
+    Param,
+    Planned,
+    Printed,
+    Refused,
+    Resource,
+    Show,
+    Verb,
+)
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import Aside, Look, clock_time, line, number, plain, plain_lines
+from wakeful.size import in_bytes
+from wakeful.stores.verbs.quarantine_room import WhyCut
+from wakeful.stores.verbs.take_in import QuarantineKind
+
+State = Literal["kept", "released", "discarded"]
+SHOWN_BYTES = 2_000
+BYTES_A_LINE = 16
+BECAUSE = {"bytes": "the unverified took too much room", "days": "they were too old"}
+
+
+class Became(TypedDict):
+    """The event that was made of an input, and how many there were."""
+
+    key: str
+    events: int
+
+
+class EventName(TypedDict):
+    """The event by which an input is known."""
+
+    source: str
+    id: str
+
+
+class Quarantined(TypedDict):
+    """An input that could not be verified or read."""
+
+    key: str
+    app: str
+    source: str
+    kind: QuarantineKind
+    state: State
+    reason: str | None
+    size: Annotated[Count, About("Bytes")]
+    came: Annotated[Count, About("How often")]
+    first_at: Moment
+    became: Annotated[Became | None, About("The first event made of it")]
+    settled_by: str | None
+    settled_at: MomentOrNone
+    note: str | None
+    event: EventName
+
+
+class QuarantinedDetail(Quarantined):
+    """An input with what came along, and its bytes: both null once they were removed."""
+
+    headers: Annotated[dict[str, Any] | None, About("What came along, without credentials")]
+    raw: Annotated[str | None, InBase64(), About("The bytes as they came")]
+    form: NotRequired[
+        Annotated[str | None, About("raw, event (read by its source, and written down by Wakeful), or null: not known")]
+    ]
+
+
+class Cut(TypedDict):
+    """What was removed of the unverified of a source."""
+
+    app: str
+    source: str
+    why: WhyCut
+    count: Count
+    bytes: Count
+    since: Annotated[Moment, About("When the first was removed")]
+    last_at: Moment
+
+
+class Room(TypedDict):
+    """The room that the unverified take."""
+
+    held: Annotated[Count, About("Bytes that the unverified take now")]
+    cut: Annotated[list[Cut], About("What was removed of them, so that they stay below their ceiling")]
+
+
+class WithRoom(TypedDict):
+    """What a page tells beside its inputs."""
+
+    unverified: Room
+
+
+class SettledInput(TypedDict):
+    """What became of an input."""
+
+    key: str
+    state: State
+    events: list[dict[str, Any]]
+
+
+class StillWrong(TypedDict):
+    """Why inputs still cannot be taken in, and how many."""
+
+    reason: str
+    count: Count
+
+
+class SettledInputs(TypedDict, total=False):
+    """What settling many would do, or did."""
+
+    count: Annotated[Count, About("plan: how many wait for a person")]
+    done: Annotated[Count, About("How many this request settled")]
+    left: Annotated[Count, About("How many are left: send the same again with this `after` until it is 0")]
+    after: Annotated[str, About("Where the next request goes on")]
+    known: Annotated[Count, About("Events that had come again meanwhile")]
+    still_wrong: Annotated[Count, About("How many still cannot be taken in, and stay")]
+    reasons: Annotated[list[StillWrong], About("The most frequent reasons why")]
+
+
+# looking
+
+
+async def quarantine(
+    desk: Desk,
+    *,
+    app: Annotated[
+        str | None, Param("only those of this app", about="of which app", flag="--of", metavar="NAME")
+    ] = None,
+    source: Annotated[
+        str | None, Param("only from this source", about="only what came from this source", metavar="NAME")
+    ] = None,
+    kind: Annotated[QuarantineKind | None, Param("only what could not be verified, or not be read")] = None,
+    state: Annotated[State | None, Param("only what is in this state")] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Page[Quarantined]:
+    page = await desk.reader.quarantine(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
+    room: Room = page["unverified"]
+    return Page(page["quarantine"], page["next"], {"unverified": room}, [removed(one) for one in room["cut"]])
+
+
+def removed(one: Cut) -> str:
+    """What was removed of a source, so that the unverified stay below their ceiling."""
+    what = f"{number(one['count'], 'unverified input')} ({in_bytes(one['bytes'])})"
+    return f"{plain(one['source'])}: {what} removed since {one['since']}, because {BECAUSE[one['why']]}"
+
+
+async def none(desk: Desk, **_: Any) -> str:
+    first = await quarantine(desk, limit=1)
+    some = first.items or first.last
+    return "nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was"
+
+
+async def find(desk: Desk, identifier: str) -> QuarantinedDetail | None:
+    """By its key or the beginning of it, or by its event's id. Secrets that are known here are not shown."""
+    found = await desk.reader.quarantined(identifier)
+    if found is None:
+        return None
+    raw = None if found["raw"] is None else redact_base64(found["raw"])
+    return cast("QuarantinedDetail", {name: one for name, one in found.items() if name != "received"} | {"raw": raw})
+
+
+async def missing(_: Desk, key: str) -> str:
+    return f'there is nothing "{plain(key)}" in quarantine: see `wakeful quarantine`'
+
+
+def shown(one: QuarantinedDetail, look: Look) -> Printed:
+    head = f"  {one['kind']}, from {plain(one['source'])}, "
+    yield line((plain(one["key"]), "bold"), head, (one["state"], "state"))
+    times = "" if one["came"] == 1 else f", {one['came']:,} times in all"
+    size = f", {number(one['size'], 'byte')}" if one["size"] else ""  # of a file there is only its name
+    lines = [
+        one["reason"] or "no reason was given",
+        f"app {one['app']}, came at {clock_time(one['first_at'])}{times}{size}",
+    ]
+    if one["state"] != "kept":
+        note = f": {one['note']}" if one["note"] else ""
+        lines.append(f"{one['state']} by {one['settled_by']} at {clock_time(one['settled_at'])}{note}")
+    for said in lines:
+        yield line(f"  {plain(said)}", whole=look.piped)
+    for name, value in (one["headers"] or {}).items():
+        yield line((f"  {plain(name)}: ", "dim"), plain(value), whole=look.piped)
+    if one["raw"] is None:
+        yield "its bytes were removed when their retention time was over"
+        return
+    raw = b64decode(one["raw"])
+    yield ""
+    yield in_words(raw[:SHOWN_BYTES])
+    if len(raw) > SHOWN_BYTES:
+        more = f"{len(raw) - SHOWN_BYTES:,} more bytes"
+        yield Aside(f"{more}: wakeful quarantine show {one['key']} --raw FILE writes all of them")
+
+
+def in_words(raw: bytes) -> str:
+    """Bytes for a person: as text, or, where they are none, in hexadecimal."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(raw) - 3:  # not merely cut in the middle of a character
+            return "\n".join(raw[at : at + BYTES_A_LINE].hex(" ") for at in range(0, len(raw), BYTES_A_LINE))
+        text = raw[: error.start].decode()
+    return plain_lines(text)
+
+
+async def raw_of(desk: Desk, one: QuarantinedDetail) -> bytes:
+    found = await desk.reader.quarantined(one["key"])
+    if found is None or found["raw"] is None:
+        message = f"the bytes of {one['key']} were removed when their retention time was over"
+        raise NotFound(message)
+    came = b64decode(found["raw"])
+    raw = redact_bytes(came)
+    if raw is not came:
+        desk.remark("a secret that is known here was replaced in it; the store has the bytes as they came")
+    return raw
+
+
+# settling one
+
+Trust = Annotated[
+    bool,
+    Param(
+        "do not verify the sender again; you vouch for it",
+        about="do not verify the sender again",
+        elsewhere="--trust is for release",
+        outside=True,
+    ),
+]
+
+
+async def release_one(desk: Desk, one: QuarantinedDetail, *, trust: Trust = False) -> SettledInput | None:
+    found, releasing = await desk.reader.quarantined(one["key"]), releasing_of(desk)
+    if found is None:
+        return None
+    return answer(await release(settling(desk), releasing, found, by=desk.by, note=desk.note, trust=trust))
+
+
+async def discard_one(desk: Desk, one: QuarantinedDetail) -> SettledInput | None:
+    return answer(await discard(settling(desk), {**one}, by=desk.by, note=desk.note))
+
+
+def settling(desk: Desk) -> Settling:
+    return cast("Settling", desk.store)
+
+
+def releasing_of(desk: Desk) -> Any:
+    releasing = desk.app.releasing()
+    if releasing is None:
+        message = "the app is not running here"
+        raise StoreUnavailable(message)
+    return releasing
+
+
+def answer(settled: Settled) -> SettledInput:
+    if settled.wrong is not None:
+        detail, title = (
+            f"{settled.key} still cannot be taken in, and stays: {settled.wrong}",
+            "It still cannot be taken in",
+        )
+        raise Refused(detail, kind="still-wrong", title=title, status=422, wrong_call=False)
+    if settled.refused is not None:
+        raise Refused(settled.refused, kind="not-kept", title="This is not for you to settle")
+    return cast("SettledInput", settled.to_json())
+
+
+async def released_apps(desk: Desk, one: QuarantinedDetail) -> list[str]:
+    """The apps whose token it takes: that of the input, and in a shell that of the code."""
+    return [*([str(desk.app.agents.name)] if desk.by.way == "cli" else []), one["app"]]
+
+
+def told(one: SettledInput) -> list[str]:
+    return [f"{one['key']}: {one['state']}", *map(became_of, one["events"])]
+
+
+def became_of(receipt: Mapping[str, Any]) -> str:
+    words = f"event {plain(receipt['id'])} from {plain(receipt['source'])}: "
+    if receipt["status"] == "duplicate":
+        return f"{words}it had come again meanwhile, and starts nothing"
+    return f"{words}{receipt['status']}, {number(len(receipt['runs']), 'run')}"
+
+
+# settling all of a source
+
+OfSource = Annotated[str | None, Param("with --all: of this source", about="of this source", metavar="NAME")]
+OfKind = Annotated[QuarantineKind | None, Param("with --all: only of this kind", about="only of this kind")]
+Everything = Annotated[bool, Param("all that --source NAME has there", http="all", flag="--all")]
+InApp = Annotated[
+    str | None, Param("the app's name, where the store has several", about="of which app", flag="--of", metavar="NAME")
+]
+Behind = Annotated[str | None, Param("only those behind this place, the `after` of the slice before", http_only=True)]
+
+
+async def plan_release(
+    desk: Desk,
+    *,
+    source: OfSource = None,
+    kind: OfKind = None,
+    everything: Everything = False,
+    trust: Trust = False,
+    after: Behind = None,
+) -> Planned:
+    del everything  # the source says which ones
+    return await planned(desk, "release", str(desk.app.agents.name), str(source), kind, after, trust=trust)
+
+
+async def plan_discard(
+    desk: Desk,
+    *,
+    source: OfSource = None,
+    kind: OfKind = None,
+    app: InApp = None,
+    everything: Everything = False,
+    after: Behind = None,
+) -> Planned:
+    del everything
+    found = await sources.find(desk, str(source), app=app)
+    if found is None:
+        raise NotFound(await sources.missing(desk, str(source), app=app))
+    return await planned(desk, "discard", found["app"], str(source), kind, after)
+
+
+async def planned(
+    desk: Desk, verb: str, app: str, source: str, kind: str | None, after: str | None, *, trust: bool = False
+) -> Planned:
+    places = await kept_places(desk.reader, app, source, kind, place_of(after))
+    if not places:
+        where = "see `wakeful quarantine`" if desk.by.way == "cli" else "GET /v1/quarantine lists what there is"
+        message = f"nothing of source {plain(source)} of app {app} is in quarantine: {where}"
+        raise NotFound(message)
+    return Planned(
+        len(places), {"count": len(places)}, Work(verb=verb, app=app, source=source, trust=trust, places=places)
+    )
+
+
+class Work(TypedDict):
+    """What a plan hands on to its slices."""
+
+    verb: str
+    app: str
+    source: str
+    trust: bool
+    places: list[tuple[int, str]]
+
+
+def place_of(after: str | None) -> int:
+    if after is None:
+        return 0
+    if not (after.isascii() and after.isdigit() and len(after) <= 18):
+        raise Refused(
+            "filter.after is the `after` of the slice before",
+            kind="bad-body",
+            title="The body is wrong",
+            status=400,
+            field="filter.after",
+        )
+    return int(after)
+
+
+async def settle_some(desk: Desk, plan: Planned, most: int, pace: Pace, progress: Progress) -> int:
+    """The oldest first. What is still wrong stays, and is counted by why."""
+    work: Work = plan.work
+    places = work["places"][:most]
+    tally = await settle_all(
+        settling(desk),
+        desk.reader,
+        [key for _, key in places],
+        releasing_of(desk) if work["verb"] == "release" else None,
+        app=work["app"],
+        source=work["source"],
+        by=desk.by,
+        note=desk.note,
+        trust=work["trust"],
+        pace=pace,
+        progress=progress,
+    )
+    plan.more = {name: one for name, one in tally.to_json().items() if name != "done"}
+    if desk.by.way != "cli":
+        plan.more["after"] = str(places[-1][0])
+    plan.failed = bool(tally.wrong)
+    plan.work = {**work, "wrong": tally.wrong.most_common()}
+    return tally.done
+
+
+async def apps_of(_: Desk, plan: Planned) -> list[str]:
+    return [plan.work["app"]]
+
+
+def would(plan: Planned, _: Mapping[str, Any]) -> str:
+    return f"would {plan.work['verb']} {number(plan.count, 'input')} of source {plain(plan.work['source'])}"
+
+
+def became(done: int, plan: Planned, _: Look) -> Printed:
+    known = f"; {number(plan.more['known'], 'event')} had come again meanwhile" if plan.more["known"] else ""
+    settled = "released" if plan.work["verb"] == "release" else "discarded"
+    yield f"{done:,} of {number(plan.count, 'input')} {settled}{known}"
+    for reason, count in plan.work["wrong"]:
+        yield Aside(f"{count:>7,}  stay: {plain(reason)}")
+
+
+RELEASE_TAKES = (
+    "quarantine release takes APP and an ID, or APP --all --source NAME, like: wakeful quarantine release app.py "
+    "3f2a91c04d. Without APP, WAKEFUL_APP or an app.py in this folder is used"
+)
+TAKES = {
+    "list": "quarantine list takes no ID: quarantine show ID shows one",
+    "show": "quarantine show takes one ID",
+    "release": RELEASE_TAKES,
+    "discard": "quarantine discard takes one ID, or --all --source NAME",
+}
+
+
+def wrong_words(verb: str) -> Callable[[Sequence[str], Mapping[str, Any]], str | None]:
+    def wrong(words: Sequence[str], given: Mapping[str, Any]) -> str | None:
+        whole = bool(given.get("everything"))
+        if whole and given.get("source") is None:
+            return f"--all of which source? Say it: wakeful quarantine {verb} --all --source NAME"
+        if not whole and (given.get("source") or given.get("kind")):
+            return f"quarantine {verb} takes an ID, or --all --source NAME"
+        if verb == "release":
+            if whole and len(words) > 1:
+                return "quarantine release takes an ID, or --all --source NAME, and not both"
+            return None if whole or 1 <= len(words) <= 2 else RELEASE_TAKES
+        return None if len(words) == (0 if whole else 1) else TAKES["discard"]
+
+    return wrong
+
+
+def many(verb: str, plan: Any) -> Bulk:
+    return Bulk(
+        plan=plan,
+        slice=settle_some,
+        some=("source",),
+        many="inputs",
+        done="done",
+        none=lambda _: "nothing like that is in quarantine",
+        words=would,
+        planned=lambda planned, given, _: [would(planned, given)],
+        says=became,
+        both=SettledInputs,
+        apps=apps_of,
+        wrong=wrong_words(verb),
+        reads_only=True,
+        rate=None,
+        summary="The same of all that a source has in quarantine: up to 1,000 in one request",
+    )
+
+
+RESOURCE = Resource(
+    noun="quarantined",
+    plural="quarantine",
+    called="input",
+    called_many="it",
+    view=Quarantined,
+    key="key",
+    metavar="ID",
+    example="3f2a91c04d",
+    missing=missing,
+    listing=Listing(
+        read=quarantine,
+        summary="list what could not be verified or read, newest first",
+        none=none,
+        called="quarantined inputs",
+        more=WithRoom,
+        columns=(
+            Column("input", show=lambda one, look: look.short(one["key"])),
+            Column("source", flexible=True),
+            Column("kind"),
+            Column("state"),
+            Column("came", "first_at"),
+            Column("times", show=lambda one, _: f"{one['came']:,}"),
+            Column("size", show=lambda one, _: f"{one['size']:,}" if one["size"] else "–"),
+            Column("reason", style="dim", none=""),
+        ),
+        below="reason",
+        less=("times", "size", "came", "kind"),
+    ),
+    show=Show(
+        find=find, summary="one of them, with its bytes, by its key or the beginning of it", lines=shown, raw=raw_of
+    ),
+    verbs=(
+        Verb(
+            "release",
+            release_one,
+            "have its source read it again, and let in what comes out",
+            says=told,
+            needs_app="yes",
+            app_first=True,
+            without_app=RELEASE_TAKES,
+            person="release what is in quarantine",
+            apps=released_apps,
+            statuses=("422",),
+            danger="some",
+            bulk=many("release", plan_release),
+        ),
+        Verb(
+            "discard", discard_one, "nothing comes of it", says=told, danger="some", bulk=many("discard", plan_discard)
+        ),
+    ),
+    more="wakeful why ID tells what became of one of them. Without APP, WAKEFUL_APP or app.py is used.",
+    takes=TAKES.get,
+    in_place=True,
+)
