@@ -46,6 +46,7 @@ def create_api(
     webhooks: Webhooks | None = None,
     sources: SourceStates = dict,
     releasing: Callable[[], Releasing | None] = lambda: None,
+    arrival: Any = None,
 ) -> Starlette:
     """The API over a door, a reader and a store; `schedules` and `reminders` make and change those, `results` waits for runs. `webhooks` come before its own routes,
     `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long, `sources`
@@ -53,7 +54,7 @@ def create_api(
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
-    reads, side = Reads(reader), AppSide(agents, schedules, reminders, door, results, releasing)
+    reads, side = Reads(reader), AppSide(agents, schedules, reminders, door, results, releasing, arrival=arrival)
 
     def desk_of(by: Actor, note: str | None) -> Desk:
         return Desk(reads, by, store, note, side)

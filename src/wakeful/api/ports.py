@@ -53,7 +53,7 @@ class Results(Protocol):
         ...
 
 
-class Reader(checking_in.Reading, quarantine.Counting, retiring.Reading, Protocol):
+class Reader(checking_in.ReadsCheckins, quarantine.Counting, retiring.Reading, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.

@@ -43,6 +43,7 @@ NOUNS: dict[str, str] = {
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {
+    "backfill": "schedules",
     "pause": "pauses",
     "resume": "pauses",
     "cancel": "runs",

@@ -24,7 +24,8 @@ Printed = Iterable[str | Line | Table | Aside]
 
 class Refused(WakefulError):
     """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
-    which a shell counts as a wrong call, unless `wrong_call` is False. `said` are lines that a shell prints before the reason.
+    which a shell counts as a wrong call, unless `wrong_call` is False; so it does where `typed` says it with the names of
+    options. `said` are lines that a shell prints before the reason.
     `answer` is what is answered about it, where it is one of several.
     """
 
@@ -39,9 +40,11 @@ class Refused(WakefulError):
         said: Sequence[str] = (),
         wrong_call: bool = True,
         answer: Mapping[str, Any] | None = None,
+        typed: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.answer = answer
+        self.typed = typed
         self.wrong_call = wrong_call
         self.said = said
         self.kind = kind
@@ -226,6 +229,16 @@ OfApp = Annotated[str | None, Param("only those of this app", flag="--of", metav
 WhichApp = Annotated[str | None, Param("the app's name, where several apps have it", flag="--of", metavar="NAME")]
 
 
+class Worded(dict[str, Any]):
+    """An answer that has the lines for a shell along: they say what is no member of it."""
+
+    lines: Sequence[str] = ()
+
+    def saying(self, *lines: str) -> Worded:
+        self.lines = lines
+        return self
+
+
 @dataclass(slots=True)
 class Page(Generic[V]):
     """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer; `last` are lines that
@@ -408,6 +421,8 @@ class Verb:
     needs_app: Literal["no", "yes", "if named"] = "no"
     code: str | None = None  # what a shell uses the code of an app for, where it is named by --app and only looked at
     app_first: bool = False  # in a shell APP is the first word after it, not the last
+    paced: bool = False  # it goes on for long, at a rate, and can be stopped: `desk.course` tells
+    usage: str | None = None  # in a shell, where the parser itself is to ask for what is required
     note: bool = True  # it takes a note for the record
     guarded: str | None = (
         None  # "close a circuit": in a shell it needs the token that the app's server was started with

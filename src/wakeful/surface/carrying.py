@@ -7,14 +7,16 @@ from typing import Any
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
 from wakeful.resources.declare import Bulk, Resource, Unfit
+from wakeful.resources.desk import Course
 from wakeful.resources.given import parameters_of
 from wakeful.shell.arguments import UsageError
 from wakeful.shell.carrying import ProgressLine, refuse_many, said_stop
 from wakeful.shell.life import Stopping, live
+from wakeful.shell.logs import start_logs
 from wakeful.shell.terminal import print_json, say, terminal
 from wakeful.surface.acting import refuse_unallowed
 from wakeful.surface.offers import Offer
-from wakeful.surface.performing import Asked, desk_for
+from wakeful.surface.performing import Asked, desk_for, perform
 from wakeful.surface.table import look_of, print_all
 
 
@@ -74,6 +76,26 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
     return said_stop(stopped=stopped) or int(planned.failed)
+
+
+def carry_on(resource: Resource, offer: Offer, asked: Asked) -> int:
+    """A verb that goes on for long. Ctrl-C stops it between two batches, and the same command goes on."""
+    line, arguments = ProgressLine(), asked.arguments
+    start_logs(arguments)
+    stopped = False
+
+    async def go(stopping: Stopping) -> int:
+        nonlocal stopped
+        pace = Pace(arguments.rate, stopping.asked)
+        asked.course = Course(pace, arguments.rate, line.show, arguments.yes, line.end)
+        try:
+            return await perform(resource, offer, asked)
+        finally:
+            line.end()
+            stopped = pace.cut_short
+
+    code = live(go)
+    return said_stop(stopped=stopped) or code
 
 
 def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[str, Any]) -> None:

@@ -18,9 +18,9 @@ from wakeful.resources import alias_of, resource_of
 from wakeful.resources.declare import UNSET, Bulk, FromFile, Refused, Resource, Typed, Verb
 from wakeful.resources.given import Given, parameters_of
 from wakeful.resources.words import plain
-from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_store, read_data
+from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_logs, add_store, read_data
 from wakeful.shell.terminal import say
-from wakeful.surface.carrying import carry_out
+from wakeful.surface.carrying import carry_on, carry_out
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, load_code, perform, perform_several
 from wakeful.surface.writing import write_raw
@@ -158,10 +158,11 @@ def parser_of(
     short = len(offers_of(resource)) == 1
     name = command or (resource.spoken if short else f"{resource.spoken} {offer.word}")
     told = summary or offer.summary
+    strict = None if offer.verb is None else offer.verb.usage
     listed = [f"[{one}]" if bare else one for one in positionals_of(resource, offer)]
     parser = Parser(
         prog=f"wakeful {command or resource.spoken}",
-        usage=" ".join([f"wakeful {name}", *listed, "[options]"]).replace("%", "%%"),
+        usage=" ".join([f"wakeful {name}", strict or " ".join([*listed, "[options]"])]).replace("%", "%%"),
         description=f"{told[:1].upper()}{told[1:]}.",
         epilog=(offer.verb.more if offer.verb is not None else "") or resource.more or None,
         allow_abbrev=False,
@@ -169,9 +170,10 @@ def parser_of(
     )
     if not short or command is not None:
         told = positional_help(resource, offer) if listed else argparse.SUPPRESS
-        parser.add_argument("words", metavar=" ".join(listed) or None, nargs="*", help=told)
+        metavar = " ".join(listed) if strict is None else " ".join(listed).replace("[", "").replace("]", "")
+        parser.add_argument("words", metavar=metavar or None, nargs="*" if strict is None else "+", help=told)
     for one in offer.options:
-        add_option(parser, one)
+        add_option(parser, one, required=strict is not None and one.required)
     add_common(parser, offer)
     if offer.kind == "show" and resource.show is not None and resource.show.raw is not None:
         parser.add_argument("--raw", metavar="FILE", help="write the bytes, as they came, there; - is standard output")
@@ -199,7 +201,7 @@ def positional_help(resource: Resource, offer: Offer) -> str:
     return "; ".join(helps).replace("%", "%%")
 
 
-def add_option(parser: Parser, one: Given) -> None:
+def add_option(parser: Parser, one: Given, *, required: bool = False) -> None:
     flags = [one.flag] if one.param.short is None else [one.param.short, one.flag]
     told = one.help
     if one.kind == "choice" and not all(choice in told for choice in one.choices):
@@ -214,7 +216,13 @@ def add_option(parser: Parser, one: Given) -> None:
         parser.add_argument(*flags, dest=one.name, action="store_true", default=argparse.SUPPRESS, help=told)
         return
     parser.add_argument(
-        *flags, dest=one.name, metavar=one.metavar, type=reader_of(one), default=argparse.SUPPRESS, help=told
+        *flags,
+        dest=one.name,
+        metavar=one.metavar,
+        type=reader_of(one),
+        default=argparse.SUPPRESS,
+        help=told,
+        required=required,
     )
 
 
@@ -248,6 +256,15 @@ def add_common(parser: Parser, offer: Offer) -> None:
             default=verb.bulk.rate,
             help="so many a second, or max" + ("" if verb.bulk.rate is None else f" (default {verb.bulk.rate:g}/s)"),
         )
+    if verb.paced:
+        parser.add_argument("--yes", action="store_true", help="also when there are more than 1,000")
+        parser.add_argument(
+            "--rate",
+            metavar="N/s",
+            type=read_pace,
+            default=None,
+            help="at most this many, like 10/m (default: as fast as workers finish them)",
+        )
     if verb.bulk is not None or verb.plan is not None:
         flags = ["--plan"] if verb.plan_flag is None else ["--plan", verb.plan_flag]
         parser.add_argument(*flags, action="store_true", help=verb.plan_help)
@@ -260,6 +277,8 @@ def add_common(parser: Parser, offer: Offer) -> None:
         )
     if verb.note:
         parser.add_argument("--note", metavar="TEXT", help="why, for the record")
+    if verb.paced:
+        add_logs(parser)
     parser.set_defaults(in_flight=None, log_level=None, log_format=None)  # as the loading of an app expects them
 
 
@@ -300,14 +319,16 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
             return asyncio.run(write_raw(resource, offer, asked))
         if offer.bulk is not None and asked.key is None:
             return carry_out(resource, offer, asked)
+        if offer.verb is not None and offer.verb.paced:
+            return carry_on(resource, offer, asked)
         if offer.several:
             return asyncio.run(perform_several(resource, offer, asked))
         return asyncio.run(perform(resource, offer, asked))
     except Refused as error:
         for one in error.said:
             say(plain(one))
-        if error.status == UNFIT and error.wrong_call:
-            raise UsageError(str(error)) from None
+        if error.typed is not None or (error.status == UNFIT and error.wrong_call):
+            raise UsageError(error.typed or str(error)) from None
         raise
 
 
@@ -343,6 +364,8 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
         most = 0 if any(given.get(name) for name in offer.bulk.some) else most
     if verb is not None and verb.needs_app == "yes" and len(words) == most + 1:
         code = words.pop(0 if verb.app_first else -1)
+    elif verb is not None and verb.app_first and verb.usage is not None:
+        refuse_app_alone(resource, offer, words)
     many = offer.bulk is not None and not words
     if not many and not least <= len(words) <= most:
         raise UsageError(resource.takes_for(offer.word) or takes(resource))
@@ -388,6 +411,13 @@ def kind_of(resource: Resource, offer: Offer, bulk: Bulk, key: str | None, given
         if one.name in given and one.name not in chosen and key is None:
             raise UsageError(one.param.alone or f"{one.flag} takes a {resource.typed}")
     return bulk
+
+
+def refuse_app_alone(resource: Resource, offer: Offer, words: Sequence[str]) -> None:
+    from wakeful.settings import default_app
+
+    if words and words[0] == default_app():
+        raise UsageError(resource.takes_for(offer.word) or takes(resource))
 
 
 def spoken(one: Given, word: str) -> Any:

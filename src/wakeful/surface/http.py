@@ -10,6 +10,7 @@ A parameter or a field that is not known is refused: a filter that does nothing 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from wakeful.http.security import ApiSettings
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Ambiguous, Bulk, Resource, Unfit, Verb
-from wakeful.resources.desk import Desk
+from wakeful.resources.desk import Course, Desk
 from wakeful.resources.given import Given, parameters_of
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
@@ -102,6 +103,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         given = body_of(asked.fields, offer.fields)
         plan = verb.plan is not None and asked.fields.flag("plan")
         desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
+        if verb.paced:
+            desk.course = course_of(asked)
         key = key_of(resource, request) if offer.of_one else None
         try:
             refuse_unallowed(desk, verb)
@@ -144,6 +147,7 @@ def required(offer: Offer) -> Verb:
 def fields_of(verb: Verb, takes: Iterable[Given]) -> list[str]:
     """The members that the body of a verb may have."""
     plan = ["plan"] if verb.plan is not None else []
+    plan += ["rate", "yes"] if verb.paced else []
     return [*(one.http for one in takes), *plan, *(["note"] if verb.note else [])]
 
 
@@ -304,6 +308,14 @@ def slice_of(asked: Change) -> tuple[float | None, int]:
     except ValueError as error:
         raise bad_body(str(error), "rate") from None
     return rate, SLICE if rate is None else min(SLICE, max(1, int(rate * LONGEST_SLICE)))
+
+
+def course_of(asked: Change) -> Course:
+    """As long as a request may take: what is left then is left to the next one."""
+    rate, _ = slice_of(asked)
+    over = asyncio.Event()
+    asyncio.get_running_loop().call_later(LONGEST_SLICE, over.set)
+    return Course(Pace(rate, over), rate, yes=asked.fields.flag("yes"))
 
 
 def refuse_many(asked: Change, count: int, what: str) -> None:

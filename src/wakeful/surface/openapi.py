@@ -130,6 +130,8 @@ def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
     fields = {one.http: field_schema(one) for one in offer.fields}
     if verb.plan is not None:
         fields["plan"] = PLAN
+    if verb.paced:
+        fields |= {"rate": RATE, "yes": {**YES, "description": "Also when there are more than 1,000"}}
     if verb.note:
         fields["note"] = NOTE
     needed = [one.http for one in offer.fields if one.required]

@@ -12,7 +12,7 @@ from typing import Any
 from wakeful.errors import NotFound
 from wakeful.readers.reader import Reader
 from wakeful.resources.declare import Ambiguous, Bulk, Listing, Page, Printed, Refused, Resource, Unfit, Verb
-from wakeful.resources.desk import AppSide, Desk, Reads
+from wakeful.resources.desk import AppSide, Course, Desk, Reads
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.opening import changing, chosen_store, reading, sending
@@ -48,6 +48,7 @@ class Asked:
     app: Any = None  # whose code is needed, or was named
     keys: tuple[str, ...] = ()  # of a verb that takes several
     kind: Bulk | None = None  # of many at once
+    course: Course | None = None  # of a verb that goes on for long
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
@@ -66,7 +67,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
     """Read or do one thing, and print it."""
     which, given = asked.of(offer.which), asked.of(offer.takes)
     async with desk_for(offer.verb, asked) as desk:
-        desk.remark = say
+        desk.remark, desk.course = say, asked.course
         try:
             answer, show = await _answer(resource, offer, desk, asked, which, given)
         except Missing:
@@ -80,6 +81,8 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         nothing = (
             await _nothing(resource.listing, desk, given) if offer.kind == "list" and not items_of(answer) else None
         )
+    if asked.course is not None:
+        asked.course.ended()
     if asked.arguments.json:
         print_json(as_json(resource, offer, answer))
     elif nothing is not None:
@@ -277,4 +280,5 @@ def side_of(runtime: Any, named: str) -> AppSide:
         results=runtime.results,
         releasing=lambda: runtime.releasing,
         named=named,
+        arrival=runtime.scheduler.arrival,
     )
