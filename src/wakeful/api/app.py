@@ -14,7 +14,6 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
-from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
@@ -64,7 +63,6 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *why_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *app_routes(reader, store, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),

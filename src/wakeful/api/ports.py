@@ -13,7 +13,7 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
-from wakeful.operations import checking_in, quarantine, retiring
+from wakeful.operations import checking_in, quarantine
 from wakeful.stores.request import Request
 from wakeful.stores.verbs.sending import Sent
 from wakeful.triggers.endpoint import Endpoint
@@ -53,7 +53,7 @@ class Results(Protocol):
         ...
 
 
-class Reader(checking_in.ReadsCheckins, quarantine.Counting, retiring.Reading, Protocol):
+class Reader(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -69,10 +69,6 @@ class Reader(checking_in.ReadsCheckins, quarantine.Counting, retiring.Reading, P
 
     async def run(self, identifier: str, /) -> Shown | None:
         """One run with all that belongs to it, or None."""
-        ...
-
-    async def listed_apps(self) -> list[Shown]:
-        """The apps that have to do with the store."""
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
@@ -92,7 +88,7 @@ class Reader(checking_in.ReadsCheckins, quarantine.Counting, retiring.Reading, P
         ...
 
 
-class Store(retiring.Retiring, Protocol):
+class Store(Protocol):
     """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:

@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "alarms": (TABLE, "list alarms, the latest first; acknowledge, mute or resolve one"),
     "watch": ("watch", "look whether what is expected happened, and say where it did not"),
     "expectations": (TABLE, "list what should happen by when, and how it stands"),
-    "apps": ("apps", "list the apps of a store, and what waits in each; retire one"),
+    "apps": (TABLE, "list the apps of a store, and what waits in each; retire one"),
     "checkin": ("checkin", "say that something was done that is expected"),
     "circuits": (TABLE, "list dependencies that are or were down; close a circuit by hand"),
     "locks": (TABLE, "list the locks that runs have now"),

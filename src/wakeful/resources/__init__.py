@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NOUNS: dict[str, str] = {
     "alarms": "alarms",
     "approvals": "approvals",
+    "apps": "apps",
     "reminders": "reminders",
     "expectations": "expectations",
     "circuits": "circuits",

@@ -412,7 +412,7 @@ class Verb:
     scope: Scope = "operate"
     danger: Danger = "none"
     plan: Callable[..., Awaitable[Any]] | None = None
-    plans: Callable[[Any], str | Printed] | None = None  # the plan in a shell
+    plans: Callable[..., str | Printed] | None = None  # the plan in a shell, as `says`
     plan_flag: str | None = None  # in a shell, beside --plan
     plan_help: str = "only say what would be done"
     bulk: Bulk | None = None

@@ -104,6 +104,6 @@ def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[s
         message = (
             bulk.which
             or resource.takes_for(offer.word)
-            or f"{resource.plural} {offer.word} takes a {resource.typed}, or for many at once {', '.join(flags)}"
+            or f"{resource.spoken} {offer.word} takes a {resource.typed}, or for many at once {', '.join(flags)}"
         )
         raise UsageError(message)

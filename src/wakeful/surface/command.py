@@ -436,7 +436,7 @@ def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], argum
         many = []  # the noun has said what it thinks of them
     if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
         flags = [one.flag for one in offer.choice if one.name not in own]
-        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.typed}, or them"
+        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.names}: leave out the {resource.typed}, or them"
         raise UsageError(message)
 
 
@@ -451,8 +451,8 @@ def takes(resource: Resource) -> str:
         parts.append(f"{either([one.word for one in plain_key], 'or')} and a {resource.typed}")
     parts += [" ".join([one.word, *positionals_of(resource, one)]) for one in rest]
     verbs = [one for one in plain_key if one.kind == "verb"] or plain_key
-    like = f", like: wakeful {resource.plural} {verbs[0].word} {resource.example}" if verbs else ""
-    return f"{resource.plural} takes {', or '.join(parts)}{like}"
+    like = f", like: wakeful {resource.spoken} {verbs[0].word} {resource.example}" if verbs else ""
+    return f"{resource.spoken} takes {', or '.join(parts)}{like}"
 
 
 def either(words: Sequence[str], joined: str) -> str:

@@ -129,14 +129,14 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
 def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
     fields = {one.http: field_schema(one) for one in offer.fields}
     if verb.plan is not None:
-        fields["plan"] = PLAN
+        fields["plan"] = {**PLAN, "description": sentence(verb.plan_help)}
     if verb.paced:
         fields |= {"rate": RATE, "yes": {**YES, "description": "Also when there are more than 1,000"}}
     if verb.note:
         fields["note"] = NOTE
     needed = [one.http for one in offer.fields if one.required]
     views = [returned_by(verb.run), *([returned_by(verb.plan)] if verb.plan is not None else [])]
-    schemas = [answered(one) for one in views]
+    schemas = [answered(one) for one in dict.fromkeys(views)]
     done = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     statuses = {"400", "401", "403", "409", "413", "421", "503", *verb.statuses, *(["404"] if offer.of_one else [])}
     return {
