@@ -468,6 +468,7 @@ class Resource:
     takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     guesses: bool = False  # over HTTP, too, a verb about a thing that is not there says what may be meant
     bare: bool = False  # in a shell a word that is no verb is the key of show
+    mostly_listed: bool = False  # in a shell a word that is like none of its own is taken for a slip of a filter
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     command: str | None = None  # in a shell, where that is not the plural
     code: str | None = None  # what a shell uses the code of an app for, where every word takes --app

@@ -334,6 +334,7 @@ RESOURCE = Resource(
     plural="runs",
     view=Run,
     in_place=True,
+    mostly_listed=True,
     metavar="RUN",
     example="22290ae6d7",
     missing=missing,

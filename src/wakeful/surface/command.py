@@ -84,9 +84,9 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
 
 
 def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
-    """Of a noun that can only be looked at, a word that is like none of its own is taken for a slip of a filter."""
+    """Of a noun that is mostly looked at, a word that is like none of its own is taken for a slip of a filter."""
     hint = did_you_mean(word, offers)
-    if resource.verbs or "Did" in hint:
+    if (resource.verbs and not resource.mostly_listed) or "Did" in hint:
         return f'there is no "{resource.spoken} {plain(word)}".{hint}'
     return f'{resource.spoken}: "{plain(word)}" is one argument too many; see wakeful {resource.spoken} --help'
 
