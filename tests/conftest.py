@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import settings
 
 from support.bytecode import keep_bytecode
 from support.memory import use_memory
@@ -14,6 +15,10 @@ from wakeful.redaction import KNOWN
 
 use_memory()
 keep_bytecode()
+
+# A test that is slow because another program is busy has found nothing.
+settings.register_profile("wakeful", deadline=None)
+settings.load_profile("wakeful")
 
 pytest_plugins = [
     "support.tiers",

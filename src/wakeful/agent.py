@@ -10,7 +10,7 @@ from typing import Any, get_origin, get_type_hints
 from pydantic import TypeAdapter
 
 from wakeful.errors import ConfigError
-from wakeful.execution.command import Command
+from wakeful.execution.command import ProgramCommand
 from wakeful.execution.versions import version_of
 from wakeful.functions.options import AgentOptions, name_of
 from wakeful.intake.flow import FlowPlan
@@ -47,7 +47,7 @@ class Agent:
             "emits": None if self.options.emits is None else list(self.options.emits.patterns),
             "version": version_of(self.function, self.options),
             "written_at": self.written_at,
-            **({"command": self.function.shown} if isinstance(self.function, Command) else {}),
+            **({"command": self.function.shown} if isinstance(self.function, ProgramCommand) else {}),
         }
 
 

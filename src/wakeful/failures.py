@@ -34,7 +34,7 @@ from wakeful.errors import (
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Classified:
     """What class of failure an exception is, and how long the other side asked to wait. `lasting`: it is known to be an outage,
     and outages last; an exception of an unknown kind is more often a mistake in the code.
     """
@@ -96,28 +96,28 @@ CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
 LONGEST_RETRY_AFTER: Microseconds = 7 * 86400 * SECOND
 
 
-def classify(error: BaseException) -> Verdict:
+def classify(error: BaseException) -> Classified:
     """Say what class of failure an exception is. See CLASSES; HTTP errors of any client go by their status."""
     if (
         known := getattr(error, KNOWN_FAILURE, None)
     ) is not None:  # read back from storage, without what told its class
-        return Verdict(known, getattr(error, "retry_after", None), getattr(error, KNOWN_LASTING, True))
+        return Classified(known, getattr(error, "retry_after", None), getattr(error, KNOWN_LASTING, True))
     if isinstance(error, Failure):
         retry_after = getattr(error, "retry_after", None)
         for kinds, failure in CLASSES:
             if isinstance(error, kinds):
-                return Verdict(failure, retry_after, getattr(error, "lasting", True))
+                return Classified(failure, retry_after, getattr(error, "lasting", True))
     status = http_status(error)
     if status is not None:
         return _classify_status(status, error)
     for kinds, failure in CLASSES:
         if isinstance(error, kinds):
-            return Verdict(failure)
+            return Classified(failure)
     if isinstance(error, BaseExceptionGroup):
         return _classify_group(error)
     if type(error).__name__ == "ValidationError":  # pydantic's, and those of its relatives: the same data fails again
-        return Verdict("persistent")
-    return Verdict("transient", lasting=is_outage(error))
+        return Classified("persistent")
+    return Classified("transient", lasting=is_outage(error))
 
 
 def is_outage(error: BaseException) -> bool:
@@ -144,14 +144,14 @@ def _is_named_outage(kind: type[BaseException]) -> bool:
     return False
 
 
-def _classify_group(group: BaseExceptionGroup[BaseException]) -> Verdict:
+def _classify_group(group: BaseExceptionGroup[BaseException]) -> Classified:
     """A TaskGroup's errors fail as its worst one does: denied, then persistent, then the longest wait."""
     verdicts = [classify(inner) for inner in group.exceptions]
     order: tuple[FailureClass, ...] = ("denied", "persistent", "transient", "rate_limited")
     worst = min(verdicts, key=lambda verdict: order.index(verdict.failure))
     waits = [verdict.retry_after for verdict in verdicts if verdict.retry_after is not None]
     lasting = all(verdict.lasting for verdict in verdicts if verdict.failure == worst.failure)
-    return Verdict(worst.failure, max(waits) if waits else None, lasting)
+    return Classified(worst.failure, max(waits) if waits else None, lasting)
 
 
 def http_status(error: BaseException) -> int | None:
@@ -164,13 +164,13 @@ def http_status(error: BaseException) -> int | None:
     return None
 
 
-def _classify_status(status: int, error: BaseException) -> Verdict:
+def _classify_status(status: int, error: BaseException) -> Classified:
     wait = _retry_after(error)
     if status == TOO_MANY_REQUESTS and wait is not None:
-        return Verdict("rate_limited", wait)
+        return Classified("rate_limited", wait)
     if status in {REQUEST_TIMEOUT, TOO_MANY_REQUESTS} or status >= 500:
-        return Verdict("transient", wait)
-    return Verdict("persistent")
+        return Classified("transient", wait)
+    return Classified("persistent")
 
 
 def _retry_after(error: BaseException) -> Microseconds | None:

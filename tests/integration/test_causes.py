@@ -14,7 +14,7 @@ from support.apps import NewApp, go, working
 from support.stores import OpenStore, query
 from wakeful import App, Operation, Run, action, on
 from wakeful.cel import Match
-from wakeful.connect.rows.change import Change
+from wakeful.connect.rows.change import RowChange
 from wakeful.connect.rows.rows import Rows, read_operations
 from wakeful.model import Event
 from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
@@ -58,7 +58,7 @@ class HeardReader(Reader):
             return None
         self._at = rows[-1][0]
         changes = [
-            Change("orders", "insert", str(seq), {"number": number}, {"number": number}, cause=cause)
+            RowChange("orders", "insert", str(seq), {"number": number}, {"number": number}, cause=cause)
             for seq, number, cause in rows
         ]
         return Batch([ROWS.event(change) for change in changes], cursor=str(self._at))

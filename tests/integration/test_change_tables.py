@@ -11,7 +11,7 @@ import pytest
 from support.apps import FOREVER, NewApp, working
 from support.shops import Shop, until
 from wakeful import App, Event, Run
-from wakeful.connect.rows.change import Change
+from wakeful.connect.rows.change import RowChange
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.verbs.processes import BuryProcess
@@ -331,7 +331,7 @@ async def test_the_mark_of_whoever_wrote_comes_along(new_app: NewApp, shop: Shop
         telling = reading.reader._telling  # type: ignore[attr-defined]  # no event shows it yet
         tell = telling.tell
 
-        def told(change: Change, batch: Batch) -> None:
+        def told(change: RowChange, batch: Batch) -> None:
             causes.append(change.cause)
             tell(change, batch)
 

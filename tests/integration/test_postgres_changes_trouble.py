@@ -506,7 +506,7 @@ async def test_what_comes_while_the_slot_is_moved_is_confirmed_with_its_own_batc
 
 
 async def test_a_message_in_the_transaction_says_who_wrote_it(shop: Shop):
-    from wakeful.connect.rows.change import Change
+    from wakeful.connect.rows.change import RowChange
 
     causes: list[str | None] = []
 
@@ -515,7 +515,7 @@ async def test_a_message_in_the_transaction_says_who_wrote_it(shop: Shop):
         operations = ("insert",)
         source = "/x"
 
-        def takes(self, change: Change) -> bool:
+        def takes(self, change: RowChange) -> bool:
             causes.append(change.cause)
             return False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from pydantic import BaseModel
@@ -16,16 +15,13 @@ from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
 from wakeful.stores.request import ByPerson
 from wakeful.stores.stored import HeldEffect, StoredEvent
-from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.people import RecordOperation
-from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.redo import Redone, RedoRun
-from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
 from wakeful.stores.verbs.sending import Sent
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.triggers.on import on
@@ -158,49 +154,10 @@ class FakeDoor:
         return [Receipt(event.source, event.id, "accepted", [f"run-{event.id}"]) for event in events]
 
 
-APP: dict[str, Any] = {
-    "app": "shop",
-    "state": "alive",
-    "workers": 1,
-    "agents": ["review"],
-    "schedules": 1,
-    "runs": {"ready": 2},
-    "alarms": 0,
-    "retired": None,
-}
-
-
-class FakeApps:
-    """One app, with a run, a message and an alarm that wait."""
-
-    def __init__(self) -> None:
-        self.alive = 0
-        self.marks: Callable[[], list[RetireApp]] = list  # of the store beside it
-
-    async def workers(self, app: str) -> int:
-        return self.alive
-
-    async def unfinished(self, app: str) -> dict[str, int]:
-        return {"ready": 1, "dead": 2}
-
-    async def runs_to_close(self, app: str) -> AsyncIterator[list[str]]:
-        yield ["abc"]
-
-    async def messages_to_close(self, app: str) -> AsyncIterator[list[str]]:
-        yield ["abc-1"]
-
-    async def alarms_to_close(self, app: str) -> list[str]:
-        return ["dead/shop/review/x"]
-
-    async def retired(self) -> dict[str, dict[str, Any]]:
-        return {one.app: {"by": one.by.name, "note": one.note} for one in self.marks()}
-
-
 class FakeReader:
     """Knows one event and one run, and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.of_apps = FakeApps()
         self.asked: dict[str, Any] = {}
         self.error: Exception | None = None
         self.letters: list[dict[str, Any]] = [LETTER]
@@ -232,10 +189,6 @@ class FakeReader:
     async def events(self, *, type=None, state=None, id=None, limit=50, after=None) -> dict[str, Any]:  # noqa: A002
         self._ask(type=type, state=state, limit=limit, after=after)
         return {"events": [EVENT], "next": None}
-
-    async def listed_apps(self) -> list[dict[str, Any]]:
-        self._ask()
-        return [APP]
 
     async def event(self, identifier: str) -> dict[str, Any] | None:
         self._ask(identifier=identifier)
@@ -302,47 +255,8 @@ class FakeReader:
         return {"store": {"ok": True}, "schema": {"ok": True}}
 
 
-class FakeRetiring:
-    """The part of a store that retires apps; there are no schedules in it."""
-
-    def __init__(self) -> None:
-        self.retired: list[RetireApp] = []
-
-    async def retire_app(self, request: RetireApp) -> bool:
-        self.retired.append(request)
-        return True
-
-    async def bring_app_back(self, request: BringBackApp) -> bool:
-        self.retired = [one for one in self.retired if one.app != request.app]
-        return True
-
-    async def others(self, own: str) -> list[tuple[str, int, bool]]:
-        return []
-
-    async def bury(self, request: Any) -> int:
-        return 0
-
-    async def schedules(self, app: str) -> list[StoredSchedule]:
-        return []
-
-    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None:
-        return None
-
-    async def next_schedule(self, app: str) -> tuple[int, int | None]:
-        return 0, None
-
-    async def change_schedule(self, request: Any) -> StoredSchedule | None:
-        return None
-
-    async def fire_schedule(self, request: Any) -> Any:
-        raise NotImplementedError
-
-
 # By which of its methods a fake store carries out a request.
 DOES = {
-    RetireApp: "retire_app",
-    BringBackApp: "bring_app_back",
-    BuryProcess: "bury",
     RedoRun: "redo",
     SettleEffect: "settle_effect",
     FeedEvents: "feed",
@@ -353,11 +267,10 @@ DOES = {
 }
 
 
-class FakeStore(FakeRetiring):
+class FakeStore:
     """Keeps what it is asked to change."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.redone: list[RedoRun] = []
         self.fed: list[FeedEvents] = []
         self.settled: list[SettleEffect] = []
@@ -454,7 +367,6 @@ class Api:
         self.door = FakeDoor()
         self.reader = FakeReader()
         self.store = FakeStore()
-        self.reader.of_apps.marks = lambda: self.store.retired
         self.silent: dict[str, float] = {}
         options.setdefault("silent", lambda: self.silent)
         self.app = create_api(self.door, self.reader, self.store, Declared(a_shop()), settings=settings, **options)

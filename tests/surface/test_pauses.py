@@ -13,7 +13,9 @@ from surface.served import http_over
 from wakeful import App, Run, on
 from wakeful.operations.declared import Declared
 from wakeful.resources.desk import AppSide
+from wakeful.stores.guards import hashes_of
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.guards import GuardApp
 
 ADA = {"Wakeful-Operator": "ada"}
 
@@ -98,3 +100,11 @@ async def test_what_is_refused(
     refused = await post(http, path, body)
     assert (refused.status_code, refused.json().get("field")) == (status, field)
     assert (await http.get("/v1/pauses")).json() == {"pauses": []}
+
+
+async def test_an_app_with_another_token_is_paused_and_not_resumed(http: httpx2.AsyncClient, store: DatabaseStore):
+    await store.do(GuardApp("desk", hashes_of(["the token of another server"])))
+    assert (await post(http, "/v1/pause", {"all": True, "app": "desk"})).status_code == 200
+    refused = await post(http, "/v1/resume", {"all": True, "app": "desk"})
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:wakeful:problem:other-token")
+    assert [one["paused"] for one in (await http.get("/v1/pauses")).json()["pauses"]] == [True]

@@ -16,7 +16,9 @@ from surface.served import http_over
 from wakeful import App, Run, on
 from wakeful.operations.declared import Declared
 from wakeful.resources.desk import AppSide
+from wakeful.stores.guards import hashes_of
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.guards import GuardApp
 
 ADA = {"Wakeful-Operator": "ada"}
 
@@ -105,3 +107,13 @@ async def test_what_is_refused(http: httpx2.AsyncClient, agent: str, body: dict[
     refused = await http.put(f"/v1/states/{agent}", json=body)
     assert (refused.status_code, said in refused.json()["detail"]) == (status, True)
     assert await kept(http) == ({"count": 1, "name": ""}, 1, None)
+
+
+async def test_that_of_an_app_with_another_token_is_not_changed(http: httpx2.AsyncClient, store: DatabaseStore):
+    await store.do(GuardApp("desk", hashes_of(["the token of another server"])))
+    asked = [
+        await http.put("/v1/states/counter", json={"value": 1, "app": "desk"}),
+        await http.request("DELETE", "/v1/states/counter", json={"app": "desk"}),
+    ]
+    assert [(one.status_code, one.json()["type"].rpartition(":")[2]) for one in asked] == [(403, "other-token")] * 2
+    assert (await kept(http, "desk"))[1] == 1

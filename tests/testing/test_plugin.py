@@ -84,7 +84,10 @@ def test_loading_the_plugin_loads_nothing_else():
         "sorted(name for name in set(sys.modules) - before if name.startswith('wakeful')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['wakeful'] ['wakeful', 'wakeful.testing', 'wakeful.testing.plugin']"
+    assert (
+        done.stdout.strip()
+        == "['wakeful'] ['wakeful', 'wakeful.names', 'wakeful.testing', 'wakeful.testing.plugin', 'wakeful.version']"
+    )
 
 
 def test_what_is_public_is_where_the_package_says():

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeful.connect.postgres.json_rows import read_row
-from wakeful.connect.rows.change import Change
+from wakeful.connect.rows.change import RowChange
 from wakeful.connect.rows.outbox import OutboxRows
 from wakeful.connect.rows.telling import changed_columns
 from wakeful.connect.sqlite.literals import plain_value, read_literals
@@ -94,7 +94,7 @@ JSON = st.recursive(
 )
 def test_an_outbox_row_is_an_event_or_says_why_not(row: dict[str, Any], forms: dict[str, Any]):
     part = OutboxRows("outbox", "*", None, None, "shop", delete=False)
-    change = Change("outbox", "insert", "mark", {}, row, forms=forms)
+    change = RowChange("outbox", "insert", "mark", {}, row, forms=forms)
     assert part.takes(change)
     with contextlib.suppress(InvalidEvent):
         event = part.event(change)
@@ -121,7 +121,7 @@ def test_the_time_of_an_outbox_row(timestamp: Any, shown: str):
         "payload": None,
         "timestamp": timestamp,
     }
-    event = part.event(Change("outbox", "insert", "mark", {}, row))
+    event = part.event(RowChange("outbox", "insert", "mark", {}, row))
     assert event.time is not None
     assert event.time.isoformat() == shown
     assert (event.subject, event.extensions) == ("7", {"aggregatetype": "order"})

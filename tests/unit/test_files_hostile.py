@@ -15,10 +15,10 @@ import pytest
 from wakeful import ConfigError, files
 from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.files.contents import open_file
-from wakeful.triggers.files.ledger import Ledger
+from wakeful.triggers.files.ledger import FileLedger
 from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.pattern import read_pattern
-from wakeful.triggers.files.seen import Seen
+from wakeful.triggers.files.seen import FilesSeen
 from wakeful.triggers.files.watcher import MODIFIED
 
 TERABYTE = 1 << 40
@@ -41,14 +41,14 @@ class Desk:
     def start(self) -> None:
         self.looker = Looker(
             read_pattern(f"{self.folder}/{self.pattern}"),
-            Ledger.of(self.items.values()),
+            FileLedger.of(self.items.values()),
             settle=1.0,
             times=lambda: (self.now, time.time()),
             **self.options,
         )
         self.looker.open()
 
-    def look(self, *changed: str, everything: bool = True) -> Seen:
+    def look(self, *changed: str, everything: bool = True) -> FilesSeen:
         self.now += 2.0
         seen = self.looker.look({(MODIFIED, str(self.folder / one)) for one in changed}, everything=everything)
         self.items |= seen.items

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from wakeful.stores.verbs.take_in import Item
-from wakeful.triggers.files.ledger import Change, Ledger, known_of
+from wakeful.triggers.files.ledger import FileChange, FileLedger, known_of
 from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.pattern import read_pattern
-from wakeful.triggers.files.seen import Seen
+from wakeful.triggers.files.seen import FilesSeen
 from wakeful.triggers.files.watcher import ADDED, DELETED, MODIFIED, Hints
 from wakeful.triggers.source import SourceTrouble
 
@@ -41,14 +41,14 @@ class Desk:
     def start(self) -> None:
         self.looker = Looker(
             read_pattern(f"{self.folder}/{self.pattern}"),
-            Ledger.of(self.items.values()),
+            FileLedger.of(self.items.values()),
             settle=self.settle,
             times=lambda: (self.now, time.time()),
             **self.options,
         )
         self.looker.open()
 
-    def look(self, *hints: tuple[int, str], everything: bool = False) -> Seen:
+    def look(self, *hints: tuple[int, str], everything: bool = False) -> FilesSeen:
         """What is seen is stored."""
         whole: Hints = {(what, str(self.folder / path)) for what, path in hints}
         seen = self.looker.look(whole, everything=everything)
@@ -69,7 +69,7 @@ class Desk:
         whole.write_text(content)
 
 
-def said(change: Change) -> str:
+def said(change: FileChange) -> str:
     return f"{change.operation} {change.path}@{change.version}"
 
 

@@ -14,13 +14,11 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
-from wakeful.api.apps import app_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Store, Webhooks
-from wakeful.api.redo import redo_routes
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -47,6 +45,7 @@ def create_api(
     webhooks: Webhooks | None = None,
     sources: SourceStates = dict,
     releasing: Callable[[], Releasing | None] = lambda: None,
+    arrival: Any = None,
 ) -> Starlette:
     """The API over a door, a reader and a store; `schedules` and `reminders` make and change those, `results` waits for runs. `webhooks` come before its own routes,
     `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long, `sources`
@@ -54,7 +53,7 @@ def create_api(
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
-    reads, side = Reads(reader), AppSide(agents, schedules, reminders, door, results, releasing)
+    reads, side = Reads(reader), AppSide(agents, schedules, reminders, door, results, releasing, arrival=arrival)
 
     def desk_of(by: Actor, note: str | None) -> Desk:
         return Desk(reads, by, store, note, side)
@@ -64,8 +63,6 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *why_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *app_routes(reader, store, settings),
-        *redo_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),

@@ -10,9 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
-from wakeful.api.openapi_apps import app_paths, app_schemas
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
@@ -113,10 +111,8 @@ def _paths() -> Json:
             "identifier",
             "Story",
         ),
-        **app_paths(),
         **agent_paths(),
         **checkin_paths(),
-        **redo_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -218,8 +214,6 @@ def _schemas() -> Json:
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **waiting_schemas(receipt),
-        **redo_schemas(),
-        **app_schemas(),
         **resource_schemas(all_resources()),
         "Story": {"type": "object"},
         "Health": object_of(

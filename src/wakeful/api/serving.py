@@ -56,6 +56,7 @@ def create(
         webhooks=runtime.webhooks,
         sources=runtime.states_of_sources,
         releasing=lambda: runtime.releasing,
+        arrival=runtime.scheduler.arrival,
     )
 
 
@@ -159,6 +160,7 @@ def serve_app(
         webhooks=webhooks,
         sources=lambda: {} if (working := runtime_of(app)) is None else working.states_of_sources(),
         releasing=lambda: None if (working := runtime_of(app)) is None else working.releasing,
+        arrival=Late(app, "scheduler", "arrival"),
     )
 
     @asynccontextmanager

@@ -176,7 +176,7 @@ def environment_problems(app: Declarations) -> list[str]:
 
 def environments(app: Declarations) -> dict[str, ChildEnvironment]:
     """What the children of commands and heartbeats are given, by who gives it."""
-    from wakeful.execution.command import Command as Program
+    from wakeful.execution.command import ProgramCommand as Program
 
     given = {
         **{

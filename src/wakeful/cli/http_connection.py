@@ -43,7 +43,7 @@ LINE = len("  HTTP/1.1\r\n")
 COLON_AND_END = len(": \r\n")
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Raised inside the parser, to stop it."""
 
 
@@ -173,7 +173,7 @@ class Connection(HttpToolsProtocol):
 
     def _stop_parser(self, refusal: Refusal) -> None:
         self.refusal = refusal
-        raise Refused
+        raise RequestRefused
 
     # the end
 

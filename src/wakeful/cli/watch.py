@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 from wakeful.api.health import Silent, health_routes
 from wakeful.cli.http_server import HttpServer
 from wakeful.cli.listening import add_address, bind, url_of
-from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_logs, start_patiently
+from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_patiently
 from wakeful.clock import SECOND, Microseconds, SystemClock, readable
 from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.settings import ping_url, shown_store
 from wakeful.shell.arguments import Command, Parser, UsageError, add_app, add_logs, add_store, seconds
 from wakeful.shell.life import Stopping, live
+from wakeful.shell.logs import start_logs
 from wakeful.shell.opening import chosen_store, refuse_missing
 from wakeful.shell.terminal import announce, say
 from wakeful.telemetry.logger import logger_of

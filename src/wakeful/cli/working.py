@@ -9,14 +9,14 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from wakeful.cli import USUAL_PACE
-from wakeful.cli.shown_words import warn_of_password
 from wakeful.errors import StoreUnavailable
 from wakeful.settings import next_token, shown_store, token
 from wakeful.shell.arguments import Parser, add_app, add_logs, add_store, operator_of, seconds, whole_number
 from wakeful.shell.carrying import number
 from wakeful.shell.life import Stopping
+from wakeful.shell.logs import start_logs
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, say
-from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
+from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.schedules import code_schedules
 
@@ -57,21 +57,6 @@ def add_working(parser: Parser) -> None:
 
 def add_paused(parser: Parser) -> None:
     parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
-
-
-def start_logs(arguments: argparse.Namespace) -> None:
-    """Logs as --log-format and --log-level say, warnings of libraries and errors in threads too: so no secret that is known gets
-    past the log. With `--log-format json` everything that this process says is JSON, its words for people included.
-    The first line is a warning, if --store shows a password.
-    """
-    from wakeful.telemetry.logs import configure_logs, log_everything
-
-    wanted = arguments.log_format
-    configure_logs(None if wanted is None else wanted == "json", level=arguments.log_level)
-    if wanted == "json":
-        SPEAKS_JSON.set(True)
-    log_everything()
-    warn_of_password(arguments.store)
 
 
 def prepare(arguments: argparse.Namespace) -> Declarations:

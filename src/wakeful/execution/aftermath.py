@@ -9,7 +9,7 @@ from typing import Any
 from wakeful.clock import Microseconds, readable
 from wakeful.errors import Denied, NotSent, Persistent, RateLimited
 from wakeful.execution.actions import Action, ActionOptions
-from wakeful.failures import TOO_MANY_REQUESTS, Verdict, classify, http_status
+from wakeful.failures import TOO_MANY_REQUESTS, Classified, classify, http_status
 from wakeful.functions.options import UNKNOWN_ATTEMPTS
 from wakeful.functions.retry import Trouble, given_up, told_to_wait
 from wakeful.stored_errors import words_of
@@ -66,7 +66,7 @@ def refused_for_good(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class EffectFacts:
     """What the table needs to know of an effect: how old it is, and how long ago it was last called."""
 
     tries: int
@@ -78,7 +78,7 @@ class Facts:
 
 
 def after(
-    action: Action[..., Any], error: BaseException, facts: Facts, *, chance: Callable[[float, float], float]
+    action: Action[..., Any], error: BaseException, facts: EffectFacts, *, chance: Callable[[float, float], float]
 ) -> Next:
     """The table of what to do after a call that did not return. Pure."""
     options = action.options
@@ -98,7 +98,7 @@ def after(
     return settle(action, facts, pause=pause, why=why, verdict=verdict)
 
 
-def over_for_good(options: ActionOptions, facts: Facts, verdict: Verdict | None) -> str | None:
+def over_for_good(options: ActionOptions, facts: EffectFacts, verdict: Classified | None) -> str | None:
     """Why it is not called again, in words; None: it is. `verdict` is that of a call that failed; None where none did, because
     its process died: without `attempts=` only the crashes of its run are counted then.
     """
@@ -112,11 +112,11 @@ def over_for_good(options: ActionOptions, facts: Facts, verdict: Verdict | None)
 
 def settle(
     action: Action[..., Any],
-    facts: Facts,
+    facts: EffectFacts,
     *,
     pause: Microseconds,
     why: str,
-    verdict: Verdict | None = None,
+    verdict: Classified | None = None,
     counts: bool = True,
 ) -> Next:
     """Nobody knows whether it was done: what its action declared for that."""

@@ -19,7 +19,7 @@ from wakeful.clock import Microseconds, seconds
 from wakeful.connect.rows.causes import cause_of
 from wakeful.errors import CancelAsked, ClaimLost, Persistent
 from wakeful.execution.circuits import Shut
-from wakeful.execution.ledger import Ledger
+from wakeful.execution.ledger import EffectLedger
 from wakeful.execution.locks import locks_held
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.record import Record
@@ -105,7 +105,7 @@ class Attempt:
         self.app = surroundings.app
         self.clock = surroundings.clock
         self.record = Record(claim, surroundings)
-        self.ledger = Ledger(claim.effects)
+        self.ledger = EffectLedger(claim.effects)
         self.outgoing = Outgoing()
         self.state = (
             None if state_model is None or claim.committed is not None else AgentState(self.record, state_model, claim)

@@ -8,7 +8,7 @@ from wakeful.execution.attempt import Attempt
 from wakeful.execution.endings import alarm_of_held
 from wakeful.execution.handler import Handler
 from wakeful.execution.surroundings import Surroundings
-from wakeful.execution.versions import Change, is_note, not_asked_for
+from wakeful.execution.versions import NewCode, is_note, not_asked_for
 from wakeful.model import Claim
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.verbs.change import NoteChange
@@ -32,7 +32,7 @@ class ChangedCode:
         self._around = surroundings
         self._log = logger_of(part="executor")
 
-    async def met(self, claim: Claim, agent: Handler, change: Change) -> bool:
+    async def met(self, claim: Claim, agent: Handler, change: NewCode) -> bool:
         """A run meets other code than it began with: may it go on, and with which of its records?"""
         claim.steps = [step for step in claim.steps if not is_note(step)]
         if change.noted:
@@ -54,7 +54,7 @@ class ChangedCode:
             claim.steps = []
         return True
 
-    async def report(self, attempt: Attempt, change: Change) -> None:
+    async def report(self, attempt: Attempt, change: NewCode) -> None:
         """Recorded steps that the new code never asked for: whatever they found out was not used."""
         claim = attempt.claim
         names = not_asked_for(claim.steps, attempt.record.asked or ())
@@ -71,7 +71,7 @@ class ChangedCode:
         fact = change.unasked(names, self._around.clock.now())
         await self._store.note_change(NoteChange(claim, fact, alarm=alarm))
 
-    def _again_alarm(self, claim: Claim, change: Change) -> Alarm:
+    def _again_alarm(self, claim: Claim, change: NewCode) -> Alarm:
         """One restart is what was asked for. More of the same run may be two versions that take turns."""
         key = f"change/{self._around.app}/{claim.agent}"
         text = f"agent {claim.agent}: run {claim.id} {change.again()}; `wakeful why {claim.id}` tells each change"

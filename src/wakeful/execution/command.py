@@ -57,7 +57,7 @@ SHELL = ("/bin/sh", "-c")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Command:
+class ProgramCommand:
     """The handler of an agent that is a program."""
 
     name: str
@@ -408,7 +408,7 @@ def read_command(
     environment: Any = None,
     repeatable: Any = False,
     withheld: Sequence[str] = (),
-) -> Command:
+) -> ProgramCommand:
     """What was given to `app.command`, checked."""
     where = f"command {name} ({written_at})"
     if not isinstance(name, str) or not name:
@@ -421,7 +421,7 @@ def read_command(
         message = f"{where}: cwd must be a folder, not {cwd!r}"
         raise ConfigError(message)
     arguments, shown = _read_arguments(command, where)
-    return Command(
+    return ProgramCommand(
         name,
         arguments,
         shown,
@@ -433,7 +433,7 @@ def read_command(
     )
 
 
-def agent_options(command: Command, given: dict[str, Any]) -> dict[str, Any]:
+def agent_options(command: ProgramCommand, given: dict[str, Any]) -> dict[str, Any]:
     """The options of its agent. What a program can do nothing with is refused, and what it must not do."""
     where = f"command {command.name} ({command.written_at})"
     for option, why in (("state", "a program has no run.state"), ("batch", "a program handles one event")):

@@ -29,7 +29,7 @@ from wakeful.execution.actions import Action, Operation, find_action
 from wakeful.execution.aftermath import (
     NONE_YET,
     Again,
-    Facts,
+    EffectFacts,
     Fail,
     Hold,
     Look,
@@ -42,7 +42,7 @@ from wakeful.execution.aftermath import (
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked
 from wakeful.execution.circuits import Shut
-from wakeful.failures import Verdict
+from wakeful.failures import Classified
 from wakeful.functions.call import call, within_lease
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
 from wakeful.functions.retry import GiveUp, decide, trouble_of
@@ -164,10 +164,10 @@ class EffectCall:
         await self._save("held", reason=reason, error=to_json(describe(error)).decode())
         await self._attempt.hold(f"{self._action.name}: {reason}")
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> EffectFacts:
         now, effect = self._attempt.clock.now(), self.effect
         since_call = now - effect.called_at
-        return Facts(effect.tries, now - effect.opened_at, since_call, effect.doubtful, self._trouble, now)
+        return EffectFacts(effect.tries, now - effect.opened_at, since_call, effect.doubtful, self._trouble, now)
 
     async def _settle(self) -> None:
         effect = self.effect
@@ -334,7 +334,7 @@ class EffectCall:
     def _over_after_looking(self) -> str | None:
         """It was not done: why it is not called again either; None: it is. A call that a crash cut off is no failure."""
         trouble = self._trouble
-        failed = Verdict("transient", lasting=not trouble.unknown) if trouble.failing else None
+        failed = Classified("transient", lasting=not trouble.unknown) if trouble.failing else None
         return over_for_good(self._action.options, self._facts(), failed)
 
     async def _after_looking(self, error: Exception, why: str) -> None:

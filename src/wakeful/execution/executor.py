@@ -43,7 +43,7 @@ from wakeful.execution.state import FACT as STATE_FACT
 from wakeful.execution.surroundings import Cancellable, Surroundings
 from wakeful.execution.tampering import refuse_tampered_claim
 from wakeful.execution.verifying import verify
-from wakeful.execution.versions import Change, change_of, version_of
+from wakeful.execution.versions import NewCode, change_of, version_of
 from wakeful.functions.call import call, is_async
 from wakeful.model import Claim, Effect, Event, Outcome
 from wakeful.stores.tampered import Tampered
@@ -159,7 +159,7 @@ class Executor:
             return self._endings.past_deadline(claim, agent)
         return None
 
-    async def _attempt(self, attempt: Attempt, claim: Claim, agent: Handler, change: Change | None) -> Ended:
+    async def _attempt(self, attempt: Attempt, claim: Claim, agent: Handler, change: NewCode | None) -> Ended:
         timer = self._start_deadline(attempt, claim, agent)
         try:
             if claim.effects and (left := attempt.ledger.to_settle()):

@@ -14,7 +14,7 @@ CERTAINLY_NOT_BEGUN = frozenset({"staged", "retrying"})
 TO_SETTLE = frozenset({"intent", "unknown", "held"})
 
 
-class Ledger:
+class EffectLedger:
     """Effects by their operation."""
 
     __slots__ = ("_bases", "_known", "asked", "cut", "due", "follows")

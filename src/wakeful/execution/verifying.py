@@ -15,7 +15,7 @@ from wakeful.execution.handler import Handler
 from wakeful.execution.intents import failed_check
 from wakeful.execution.sending import put_out
 from wakeful.model import VERIFIED, WENT_WELL, Outcome
-from wakeful.output.checks import Verdict, check_output
+from wakeful.output.checks import Checked, check_output
 from wakeful.stores.verbs.commit import CommitRun
 from wakeful.stores.verbs.progress import FinishRun
 from wakeful.values import to_text
@@ -79,7 +79,7 @@ async def verify(attempt: Attempt, agent: Handler, output: Any) -> FinishRun | C
     )
 
 
-def _output_text(verdict: Verdict, agent: Handler) -> str:
+def _output_text(verdict: Checked, agent: Handler) -> str:
     """As it is stored. One that is held is shown to a person even if it is of a kind that cannot be."""
     try:
         return to_text(verdict.output, what=f"the output of agent {agent.name}")

@@ -39,7 +39,7 @@ RESTARTS_WITHIN: Microseconds = 24 * 3600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class NewCode:
     """A run meets other code than it began with. `agreed`: a person said that it may go on; `noted`: it has gone over to that
     code in an earlier attempt; `back`: that code is older; `before`: the times at which it started from the top already.
     """
@@ -89,7 +89,7 @@ class Change:
         return _fact(UNASKED_FACT, {"was": self.was, "now": self.now, "steps": list(names)}, moment)
 
 
-def change_of(claim: Claim, now: str) -> Change | None:
+def change_of(claim: Claim, now: str) -> NewCode | None:
     """Does a run meet other code? Not one that is committed: there is nothing left for its handler to do."""
     if claim.version is None or claim.first_start or claim.committed is not None:
         return None
@@ -98,11 +98,11 @@ def change_of(claim: Claim, now: str) -> Change | None:
     if was != now:
         before = tuple(step.started_at for step in facts if from_json(step.result or "{}").get("restarted"))
         agreed = claim.version.startswith(AGREED)
-        return Change(was, now, agreed, back=claim.went_back, number=len(facts) + 1, before=before)
+        return NewCode(was, now, agreed, back=claim.went_back, number=len(facts) + 1, before=before)
     if not facts:
         return None
     last = max(facts, key=lambda step: number_of(step.key))
-    return Change(from_json(last.result or "{}").get("was", ""), now, noted=True)
+    return NewCode(from_json(last.result or "{}").get("was", ""), now, noted=True)
 
 
 def is_change(step: Step) -> bool:

@@ -11,14 +11,14 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.clock import to_second as time_text
-from wakeful.execution.ledger import Ledger
+from wakeful.execution.ledger import EffectLedger
 from wakeful.execution.record import Record
 from wakeful.model import Effect, Step
 
 ERROR_SHOWN = 200
 
 
-def earliest_wait(record: Record, ledger: Ledger) -> Microseconds | None:
+def earliest_wait(record: Record, ledger: EffectLedger) -> Microseconds | None:
     """When the first wait of a step or an effect is over; None without one."""
     pending = [int(step.result or 0) for step in record.retrying.values()]
     pending += ledger.due.values()
@@ -26,7 +26,7 @@ def earliest_wait(record: Record, ledger: Ledger) -> Microseconds | None:
     return min(pending) if pending else None
 
 
-def why_waiting(record: Record, ledger: Ledger) -> str:
+def why_waiting(record: Record, ledger: EffectLedger) -> str:
     """The reason of a run that is put away."""
     if record.waiting:
         words = [in_words(step) for step in record.waiting.values()]

@@ -20,7 +20,7 @@ from typing import Any
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.clock import to_second as time_text
-from wakeful.failures import Verdict, classify
+from wakeful.failures import Classified, classify
 from wakeful.functions.options import Backoff
 
 # A step that has to wait longer than this puts its run away instead of holding a place in memory.
@@ -119,7 +119,7 @@ def decide(
     return Again(delay, counts=True, reason=f"{reason}, told when to retry")
 
 
-def told_to_wait(verdict: Verdict, own: Microseconds, attempts: int | None) -> Microseconds:
+def told_to_wait(verdict: Classified, own: Microseconds, attempts: int | None) -> Microseconds:
     """How long, where the other side has said it. "At once" is not taken at its word where nothing else ends the tries: a server that is
     down for a night and says `Retry-After: 0` would be called as fast as it answers. `own`: by our backoff.
     """
@@ -130,7 +130,7 @@ def told_to_wait(verdict: Verdict, own: Microseconds, attempts: int | None) -> M
 
 
 def given_up(
-    verdict: Verdict, failures: int, attempts: int | None, unknown_attempts: int, trouble: Trouble, now: Microseconds
+    verdict: Classified, failures: int, attempts: int | None, unknown_attempts: int, trouble: Trouble, now: Microseconds
 ) -> str | None:
     """Why a transient failure is not retried any more; None: it is."""
     most = attempts if attempts is not None else None if verdict.lasting else unknown_attempts

@@ -15,19 +15,19 @@ from wakeful.stores.verbs.sending import Sent
 from wakeful.watch.expectations import CHECKIN
 
 
-class Reading(Protocol):
+class ReadsCheckins(Protocol):
     """What is known of expectations."""
 
     async def checkins_expected(self) -> list[tuple[str, str]]: ...
 
 
-class Door(Protocol):
+class AcceptsCheckins(Protocol):
     """Where events go in."""
 
     async def accept(self, events: list[Event], /, *, by: By, sent: Sent | None = None) -> list[Receipt]: ...
 
 
-async def app_expecting(reader: Reading, name: str, app: str | None) -> str:
+async def app_expecting(reader: ReadsCheckins, name: str, app: str | None) -> str:
     """The app that expects a check-in of this name. NotFound for a name that nobody expects: a misspelt one would be kept,
     and the alarm would come all the same.
     """
@@ -44,7 +44,13 @@ async def app_expecting(reader: Reading, name: str, app: str | None) -> str:
 
 
 async def check_in(
-    door: Door, app: str, name: str, data: Any = None, identifier: str | None = None, *, by: Actor | None = None
+    door: AcceptsCheckins,
+    app: str,
+    name: str,
+    data: Any = None,
+    identifier: str | None = None,
+    *,
+    by: Actor | None = None,
 ) -> Receipt:
     """Say that it was done; what comes back is on disk, with the person who says it."""
     event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)

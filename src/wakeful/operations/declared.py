@@ -29,6 +29,11 @@ class Declared:
     def name(self) -> str:
         return self._app.name
 
+    @property
+    def all(self) -> dict[str, Any]:
+        """The agents of the app, by name."""
+        return self._app.agents
+
     def refuse_unknown(self, agent: str) -> None:
         if agent not in self._app.agents:
             message = f'app {self._app.name} has no agent "{agent}".{did_you_mean(agent, self._app.agents)}'

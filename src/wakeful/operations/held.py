@@ -50,7 +50,7 @@ def which_stands(settled: Settled, verb: str) -> str:
 # many
 
 
-class Reading(Protocol):
+class ReadsHeldEffects(Protocol):
     """What is asked before anything is done."""
 
     async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]: ...
@@ -122,7 +122,7 @@ class HeldPlan:
         return {"count": len(self.effects), "runs": self.runs, "groups": groups}
 
 
-async def plan_settling(reader: Reading, *, agent: str | None = None, action: str | None = None) -> HeldPlan:
+async def plan_settling(reader: ReadsHeldEffects, *, agent: str | None = None, action: str | None = None) -> HeldPlan:
     """What is held, and what settling it would mean."""
     return HeldPlan(await reader.held_effects(agent=agent, action=action))
 

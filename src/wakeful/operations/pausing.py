@@ -9,7 +9,7 @@ from wakeful.errors import NotFound, did_you_mean
 ALL = ""  # in place of an agent: all of the app
 
 
-class Reading(Protocol):
+class ReadsPauses(Protocol):
     """What is known of agents, and of what is paused."""
 
     async def apps(self) -> dict[str, set[str]]: ...
@@ -17,7 +17,7 @@ class Reading(Protocol):
     async def pauses(self) -> list[dict[str, Any]]: ...
 
 
-async def apps_to_change(reader: Reading, agent: str, app: str | None) -> list[str]:
+async def apps_to_change(reader: ReadsPauses, agent: str, app: str | None) -> list[str]:
     """The apps that are meant: the one that is named, the only one that has this agent, or for all of everything each."""
     known = await reader.apps()
     if agent == ALL:

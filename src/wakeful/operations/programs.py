@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from wakeful.execution.command import Command
+from wakeful.execution.command import ProgramCommand
 from wakeful.stores.verbs.guards import LockApp
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Locking(Protocol):
 
 def programs_of(app: Declarations) -> list[str]:
     """What starts programs, in words: "command backup", "heartbeat desk"."""
-    commands = [f"command {name}" for name, one in app.agents.items() if isinstance(one.function, Command)]
+    commands = [f"command {name}" for name, one in app.agents.items() if isinstance(one.function, ProgramCommand)]
     return commands + [f"heartbeat {name}" for name, one in app.heartbeats.items() if one.usual.commands]
 
 

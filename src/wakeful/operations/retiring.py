@@ -21,7 +21,6 @@ from typing import Any, Protocol
 
 from wakeful.errors import NotFound, WakefulError, did_you_mean
 from wakeful.stores.request import Actor, Bulk, Doer
-from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.alarms import ChangeAlarm
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.outbox import RedoDelivery
@@ -40,6 +39,7 @@ class Apps(Protocol):
     """What is asked about apps."""
 
     async def workers(self, app: str, /) -> int: ...
+    async def schedules_to_close(self, app: str, /) -> list[str]: ...
     async def unfinished(self, app: str, /) -> dict[str, int]: ...
     def runs_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
     def messages_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
@@ -63,7 +63,7 @@ class Retiring(ChangingStore, Doer, Protocol):
 
 
 @dataclass(slots=True)
-class Retirement:
+class Closed:
     """What is closed, or would be."""
 
     app: str
@@ -80,18 +80,23 @@ class Retirement:
         return asdict(self)
 
 
-async def plan_retirement(reader: Reading, store: Retiring, app: str) -> Retirement:
-    """What there is to close. NotFound for an app that never had to do with this store."""
-    known, gone = await reader.apps(), await reader.of_apps.retired()
-    if app not in known and app not in gone:
+async def refuse_unknown(reader: Reading, app: str) -> None:
+    """NotFound for an app that never had to do with this store."""
+    known = await reader.apps()
+    if app not in known and app not in await reader.of_apps.retired():
         message = f'no app "{app}" has worked on this store: `wakeful apps` lists them.{did_you_mean(app, known)}'
         raise NotFound(message)
+
+
+async def plan_retirement(reader: Reading, app: str) -> Closed:
+    """What there is to close. NotFound for an app that never had to do with this store."""
+    await refuse_unknown(reader, app)
     runs = await reader.of_apps.unfinished(app)
-    return Retirement(
+    return Closed(
         app,
         await reader.of_apps.workers(app),
-        gone.get(app),
-        [one.name for one in await open_schedules(store, app)],
+        (await reader.of_apps.retired()).get(app),
+        await reader.of_apps.schedules_to_close(app),
         [one["name"] for one in await reader.expectations() if one["app"] == app and one["state"] != "excused"],
         {state: runs[state] for state in CLOSABLE if state in runs},
         sum([len(page) async for page in reader.of_apps.messages_to_close(app)]),
@@ -100,13 +105,9 @@ async def plan_retirement(reader: Reading, store: Retiring, app: str) -> Retirem
     )
 
 
-async def open_schedules(store: Retiring, app: str) -> list[StoredSchedule]:
-    return [one for one in await store.schedules(app) if one.state in {"live", "paused"}]
-
-
 async def retire(
-    reader: Reading, store: Retiring, plan: Retirement, *, by: Actor, note: str | None, live: bool = False
-) -> Retirement:
+    reader: Reading, store: Retiring, plan: Closed, *, by: Actor, note: str | None, live: bool = False
+) -> Closed:
     """Close everything; what was closed comes back. StillServed while workers serve it, unless `live`."""
     app = plan.app
     if plan.workers and not live:
@@ -118,12 +119,12 @@ async def retire(
             await store.do(BringBackApp(app, by=by, note="a worker has just started"))
         raise served(app, workers)
     because = f"app {app} was retired" + (f": {note}" if note else "")
-    done = Retirement(app, workers, plan.retired, expectations=plan.expectations, dead=plan.dead)
+    done = Closed(app, workers, plan.retired, expectations=plan.expectations, dead=plan.dead)
     schedules = Schedules(app, store)
-    for one in await open_schedules(store, app):
+    for name in await reader.of_apps.schedules_to_close(app):
         await _go_on(reader, app)
-        await schedules.remove(one.name, by=by, note=because, bulk=bulk)
-        done.schedules.append(one.name)
+        await schedules.remove(name, by=by, note=because, bulk=bulk)
+        done.schedules.append(name)
     await _take_back(store)
     async for page in reader.of_apps.runs_to_close(app):
         await _go_on(reader, app)

@@ -28,7 +28,7 @@ Given = Mapping[str, Any]
 Shown = Mapping[str, Any]  # a schedule as it is shown
 
 
-class Reading(Protocol):
+class ReadsAgents(Protocol):
     """What is known of apps and agents."""
 
     async def apps(self) -> dict[str, set[str]]: ...
@@ -142,14 +142,14 @@ def refuse_foreign(shown: Shown, verb: str, *, written_at: str | None = None) ->
     raise ConfigError(message)
 
 
-async def refuse_removal(reader: Reading, shown: Shown, *, written_at: str | None = None) -> None:
+async def refuse_removal(reader: ReadsAgents, shown: Shown, *, written_at: str | None = None) -> None:
     """As refuse_foreign; but one of an agent that the code does not have any more may go."""
     if shown["origin"] == "code" and shown["agent"] not in await reader.loaded_last(shown["app"]):
         return
     refuse_foreign(shown, "remove", written_at=written_at)
 
 
-async def app_for(reader: Reading, agent: str, app: str | None) -> tuple[str, bool]:
+async def app_for(reader: ReadsAgents, agent: str, app: str | None) -> tuple[str, bool]:
     """The app whose agent is to be scheduled, and whether anybody is known to have it. NotFound, with a guess, for an agent or
     an app that cannot be meant.
     """

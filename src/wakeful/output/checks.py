@@ -17,7 +17,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Checked:
     """The output as its type reads it, and why it must not leave, if so."""
 
     output: Any
@@ -27,10 +27,10 @@ class Verdict:
 
 async def check_output(
     output: Any, returns: TypeAdapter[Any] | None, checks: Sequence[Callable[[Any], Any]]
-) -> Verdict:
+) -> Checked:
     """The first thing that is wrong decides: a check need not cope with what is not even of the right type."""
     if returns is None and not checks:
-        return Verdict(output)
+        return Checked(output)
     if returns is not None:
         try:
             output = returns.validate_python(output)
@@ -39,13 +39,13 @@ async def check_output(
                 f"{'.'.join(str(part) for part in one['loc']) or 'output'}: {one['msg']}"
                 for one in error.errors(include_url=False, include_input=False)[:SHOWN]
             ]
-            return Verdict(output, "failed", "the output does not fit its return type: " + "; ".join(lines))
+            return Checked(output, "failed", "the output does not fit its return type: " + "; ".join(lines))
     for check in checks:
         try:
             answer = await call(check, (output,), {}, what=f"check {name_of(check)}", limit=CHECK_LIMIT)
         except Exception as error:
             words = plain(f"check {name_of(check)}: {type(error).__name__}: {words_of(error)}")
-            return Verdict(output, "failed", words)
+            return Checked(output, "failed", words)
         if answer is False or isinstance(answer, str):
-            return Verdict(output, "failed", plain(f"check {name_of(check)}: {answer or 'did not pass'}"))
-    return Verdict(output, "passed")
+            return Checked(output, "failed", plain(f"check {name_of(check)}: {answer or 'did not pass'}"))
+    return Checked(output, "passed")

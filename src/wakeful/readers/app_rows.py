@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from wakeful.clock import Microseconds, to_text
-from wakeful.model import OWN_AGENTS
 from wakeful.stores.transaction import Row
 
 PAGE = 200
@@ -19,39 +18,11 @@ class Database(Protocol):
     def read_clock(self) -> Microseconds | None: ...
 
 
-def counted(rows: list[Row]) -> dict[str, int]:
-    return {row[0]: row[1] for row in rows}
-
-
 class AppReader:
     """Answers questions about apps."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def listed(self, known: Mapping[str, set[str]]) -> list[dict[str, Any]]:
-        """Each app, with what it waits for. `known`: their names, and the agents that they loaded or that have run."""
-        fetch = self._database.fetch
-        workers = counted(await fetch("workers_of_apps", self._database.read_clock()))
-        schedules, alarms = counted(await fetch("schedules_of_apps")), counted(await fetch("alarms_of_apps"))
-        retired = await self.retired()
-        listed = []
-        for app in sorted(known.keys() | retired.keys()):
-            runs = {state: count for state, count in await fetch("unfinished_of_app", app) if count}
-            gone = retired.get(app)
-            listed.append(
-                {
-                    "app": app,
-                    "state": "retired" if gone is not None else "alive" if workers.get(app) else "down",
-                    "workers": workers.get(app, 0),
-                    "agents": sorted(one for one in known.get(app, ()) if not one.startswith(OWN_AGENTS)),
-                    "schedules": schedules.get(app, 0),
-                    "runs": runs,
-                    "alarms": alarms.get(app, 0),
-                    "retired": gone,
-                }
-            )
-        return listed
 
     async def retired(self) -> dict[str, dict[str, Any]]:
         """Who retired which app, when and why."""
@@ -62,11 +33,16 @@ class AppReader:
 
     async def workers(self, app: str) -> int:
         """How many live processes serve it."""
-        return counted(await self._database.fetch("workers_of_apps", self._database.read_clock())).get(app, 0)
+        rows = await self._database.fetch("workers_of_apps", self._database.read_clock())
+        return next((count for name, count in rows if name == app), 0)
 
     async def unfinished(self, app: str) -> dict[str, int]:
         """How many of its runs are not over, or need a person, by state."""
         return {state: count for state, count in await self._database.fetch("unfinished_of_app", app) if count}
+
+    async def schedules_to_close(self, app: str) -> list[str]:
+        """The names of its schedules that fire, or would if they were resumed."""
+        return [row[0] for row in await self._database.fetch("schedules_to_close", app)]
 
     async def runs_to_close(self, app: str) -> AsyncIterator[list[str]]:
         """The ids of runs that are not over, page by page."""

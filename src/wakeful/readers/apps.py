@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
@@ -31,7 +31,3 @@ class ReadsApps(ReadsAgents):
             for app in await self.apps_of_agent(agent):
                 known.setdefault(app, set()).add(agent)
         return known
-
-    async def listed_apps(self) -> list[dict[str, Any]]:
-        """The apps that have to do with this store, by name, with what waits in each."""
-        return await self.of_apps.listed(await self.apps())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NOUNS: dict[str, str] = {
     "alarms": "alarms",
     "approvals": "approvals",
+    "apps": "apps",
     "reminders": "reminders",
     "expectations": "expectations",
     "circuits": "circuits",
@@ -36,17 +37,20 @@ NOUNS: dict[str, str] = {
     "pauses": "pauses",
     "quarantine": "quarantine",
     "runs": "runs",
+    "dead": "dead",
     "schedules": "schedules",
     "sources": "sources",
     "state": "states",
 }
 # Commands that are verbs of a noun, and the module that declares them as `ALIASES`.
 ALIAS_HOMES: dict[str, str] = {
+    "backfill": "schedules",
     "pause": "pauses",
     "resume": "pauses",
     "cancel": "runs",
     "release": "runs",
     "fork": "runs",
+    "replay": "runs",
 }
 
 

@@ -16,6 +16,7 @@ from typing_extensions import get_type_hints
 
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.errors import WakefulError
+from wakeful.operations.pace import Pace, Progress, nobody_looks
 from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, InSeconds, Instant, Made, Page, Scope
 from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it as theirs
 from wakeful.stores.reads import cursor_of, next_of, shown
@@ -71,6 +72,18 @@ class AppSide:
     releasing: Callable[[], Any]
     sources: Any = None
     named: str = "APP"  # as a person named it
+    arrival: Any = None  # of an instant of a schedule
+
+
+@dataclass(slots=True)
+class Course:
+    """How a long piece of work goes: how fast, who is told how far it is, and whether many are meant."""
+
+    pace: Pace
+    rate: float | None = None  # so many a second; None: as fast as it goes
+    progress: Progress = nobody_looks
+    yes: bool = False
+    ended: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -82,6 +95,7 @@ class Desk:
     doing: Doing | None = None
     note: str | None = None
     code: AppSide | None = None
+    course: Course | None = None
     scopes: frozenset[Scope] | None = None  # what the actor may do; None: everything
     remark: Callable[[str], None] = lambda _: None  # what a person at a shell should know beside the answer
 

@@ -25,7 +25,7 @@ from wakeful.resources.declare import (
     Unfit,
 )
 from wakeful.resources.desk import Desk
-from wakeful.resources.quarantine import removed
+from wakeful.resources.quarantine_views import removed
 from wakeful.resources.words import Line, Look, Table, line, plain
 from wakeful.stores.verbs.take_in import QuarantineKind
 

@@ -18,7 +18,20 @@ from wakeful.operations.scheduling import (
     refuse_past,
     refuse_removal,
 )
-from wakeful.resources.declare import UNSET, Column, Listing, Param, Reading, Refused, Resource, Show, Unfit, Verb
+from wakeful.resources import backfill
+from wakeful.resources.declare import (
+    UNSET,
+    Alias,
+    Column,
+    Listing,
+    Param,
+    Reading,
+    Refused,
+    Resource,
+    Show,
+    Unfit,
+    Verb,
+)
 from wakeful.resources.desk import Desk
 from wakeful.resources.schedule_options import (
     Active,
@@ -282,6 +295,11 @@ async def unworked(desk: Desk, one: FiredSchedule) -> list[str]:
     return [f"no worker is alive on this store: start `wakeful serve {plain(desk.app.named)}`"]
 
 
+TAKES = (
+    "schedules takes list, or show, next, edit, pause, resume or remove and a NAME, add NAME AGENT, or fire NAME [APP], "
+    'like: wakeful schedules add morning digest --cron "0 8 * * 1-5" --tz Europe/London'
+)
+
 RESOURCE = Resource(
     noun="schedule",
     plural="schedules",
@@ -376,9 +394,10 @@ RESOURCE = Resource(
             without_app="fire needs the app's code, which says what becomes of an event: wakeful schedules fire NAME app.py. "
             "Without APP, WAKEFUL_APP or an app.py in this folder is used",
         ),
+        backfill.VERB,
     ),
     more='The word "none" takes an option (but --catch-up) away again: wakeful schedules edit NAME --expires none.\n'
     "wakeful why NAME tells the story of one of them.",
-    takes="schedules takes list, or show, next, edit, pause, resume or remove and a NAME, add NAME AGENT, or fire NAME [APP], "
-    'like: wakeful schedules add morning digest --cron "0 8 * * 1-5" --tz Europe/London',
+    takes=lambda word: backfill.TAKES if word == "backfill" else TAKES,
 )
+ALIASES = {"backfill": Alias("schedules", "backfill")}

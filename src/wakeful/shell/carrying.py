@@ -60,6 +60,7 @@ class ProgressLine:
 
     def end(self) -> None:
         if self._written:
+            self._written = False
             print(file=sys.stderr, flush=True)
 
 

@@ -6,23 +6,26 @@ from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
-from wakeful.resources.declare import Bulk, Resource
+from wakeful.resources.declare import Bulk, Resource, Unfit
+from wakeful.resources.desk import Course
+from wakeful.resources.given import parameters_of
 from wakeful.shell.arguments import UsageError
 from wakeful.shell.carrying import ProgressLine, refuse_many, said_stop
 from wakeful.shell.life import Stopping, live
+from wakeful.shell.logs import start_logs
 from wakeful.shell.terminal import print_json, say, terminal
 from wakeful.surface.acting import refuse_unallowed
 from wakeful.surface.offers import Offer
-from wakeful.surface.performing import Asked, desk_for
+from wakeful.surface.performing import Asked, desk_for, perform
 from wakeful.surface.table import look_of, print_all
 
 
 def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
     """Plan it, or do all of it. Ctrl-C stops between two batches, and the same command goes on."""
-    bulk, verb, arguments = offer.bulk, offer.verb, asked.arguments
+    bulk, verb, arguments = asked.kind, offer.verb, asked.arguments
     if bulk is None or verb is None:
         raise AssertionError(offer)
-    choice = asked.of(offer.choice)
+    choice = asked.of(parameters_of(bulk.plan))
     refuse_unchosen(resource, offer, bulk, choice)
     stopped = False
     told: dict[str, Any] = {}
@@ -31,11 +34,19 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
         nonlocal stopped
         async with desk_for(verb, asked) as desk:
             refuse_unallowed(desk, verb)
-            planned = told["planned"] = await bulk.plan(desk, **choice)
-            if not planned.count:
+            try:
+                planned = told["planned"] = await bulk.plan(desk, **choice)
+            except Unfit as error:
+                raise UsageError(error.typed) from None
+            if not planned.count and bulk.none is not None:
                 raise NotFound(bulk.none("cli"))
             if asked.token is not None and bulk.apps is not None:
                 asked.token.opens(await bulk.apps(desk, planned))
+            said = [*planned.said, *([planned.doubt[1]] if planned.doubt is not None else [])]
+            if planned.doubt is not None and not (asked.plan or arguments.yes):
+                raise NotFound(planned.doubt[0])
+            for one in said:
+                say(one)
             if bulk.before is not None and not arguments.json:
                 for one in bulk.before(planned, look_of(terminal())):
                     say(one)
@@ -60,10 +71,31 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             print_all(out, bulk.planned(planned, given, look_of(out)))
         return 0
     if arguments.json:
-        print_json({bulk.done: told["done"], **planned.more, "of": planned.count, "stopped": stopped})
+        counted = {bulk.done: told["done"], **planned.more, "of": planned.count}
+        print_json({**counted, **planned.last, "stopped": stopped})
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
     return said_stop(stopped=stopped) or int(planned.failed)
+
+
+def carry_on(resource: Resource, offer: Offer, asked: Asked) -> int:
+    """A verb that goes on for long. Ctrl-C stops it between two batches, and the same command goes on."""
+    line, arguments = ProgressLine(), asked.arguments
+    start_logs(arguments)
+    stopped = False
+
+    async def go(stopping: Stopping) -> int:
+        nonlocal stopped
+        pace = Pace(arguments.rate, stopping.asked)
+        asked.course = Course(pace, arguments.rate, line.show, arguments.yes, line.end)
+        try:
+            return await perform(resource, offer, asked)
+        finally:
+            line.end()
+            stopped = pace.cut_short
+
+    code = live(go)
+    return said_stop(stopped=stopped) or code
 
 
 def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[str, Any]) -> None:
@@ -72,6 +104,6 @@ def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[s
         message = (
             bulk.which
             or resource.takes_for(offer.word)
-            or f"{resource.plural} {offer.word} takes a {resource.typed}, or for many at once {', '.join(flags)}"
+            or f"{resource.spoken} {offer.word} takes a {resource.typed}, or for many at once {', '.join(flags)}"
         )
         raise UsageError(message)

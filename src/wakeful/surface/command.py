@@ -15,13 +15,12 @@ from wakeful.errors import did_you_mean
 from wakeful.operations.pace import read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources import alias_of, resource_of
-from wakeful.resources.declare import UNSET, FromFile, Refused, Resource, Typed, Verb
-from wakeful.resources.given import Given
+from wakeful.resources.declare import UNSET, Bulk, FromFile, Refused, Resource, Typed, Verb
+from wakeful.resources.given import Given, parameters_of
 from wakeful.resources.words import plain
-from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_store, read_data
-from wakeful.shell.opening import chosen_store
+from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_logs, add_store, read_data
 from wakeful.shell.terminal import say
-from wakeful.surface.carrying import carry_out
+from wakeful.surface.carrying import carry_on, carry_out
 from wakeful.surface.offers import Offer, offers_of
 from wakeful.surface.performing import Asked, load_code, perform, perform_several
 from wakeful.surface.writing import write_raw
@@ -85,9 +84,9 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
 
 
 def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
-    """Of a noun that can only be looked at, a word that is like none of its own is taken for a slip of a filter."""
+    """Of a noun that is mostly looked at, a word that is like none of its own is taken for a slip of a filter."""
     hint = did_you_mean(word, offers)
-    if resource.verbs or "Did" in hint:
+    if (resource.verbs and not resource.mostly_listed) or "Did" in hint:
         return f'there is no "{resource.spoken} {plain(word)}".{hint}'
     return f'{resource.spoken}: "{plain(word)}" is one argument too many; see wakeful {resource.spoken} --help'
 
@@ -159,10 +158,11 @@ def parser_of(
     short = len(offers_of(resource)) == 1
     name = command or (resource.spoken if short else f"{resource.spoken} {offer.word}")
     told = summary or offer.summary
+    strict = None if offer.verb is None else offer.verb.usage
     listed = [f"[{one}]" if bare else one for one in positionals_of(resource, offer)]
     parser = Parser(
         prog=f"wakeful {command or resource.spoken}",
-        usage=" ".join([f"wakeful {name}", *listed, "[options]"]).replace("%", "%%"),
+        usage=" ".join([f"wakeful {name}", strict or " ".join([*listed, "[options]"])]).replace("%", "%%"),
         description=f"{told[:1].upper()}{told[1:]}.",
         epilog=(offer.verb.more if offer.verb is not None else "") or resource.more or None,
         allow_abbrev=False,
@@ -170,14 +170,15 @@ def parser_of(
     )
     if not short or command is not None:
         told = positional_help(resource, offer) if listed else argparse.SUPPRESS
-        parser.add_argument("words", metavar=" ".join(listed) or None, nargs="*", help=told)
+        metavar = " ".join(listed) if strict is None else " ".join(listed).replace("[", "").replace("]", "")
+        parser.add_argument("words", metavar=metavar or None, nargs="*" if strict is None else "+", help=told)
     for one in offer.options:
-        add_option(parser, one)
+        add_option(parser, one, required=strict is not None and one.required)
     add_common(parser, offer)
     if offer.kind == "show" and resource.show is not None and resource.show.raw is not None:
         parser.add_argument("--raw", metavar="FILE", help="write the bytes, as they came, there; - is standard output")
-    if resource.code is not None:
-        parser.add_argument("--app", dest="code", metavar="APP", help=f"{resource.code}: {APP_HELP}")
+    if offer.code is not None:
+        parser.add_argument("--app", dest="code", metavar="APP", help=f"{offer.code}: {APP_HELP}")
     add_json(parser)
     add_store(parser)
     return parser
@@ -200,7 +201,7 @@ def positional_help(resource: Resource, offer: Offer) -> str:
     return "; ".join(helps).replace("%", "%%")
 
 
-def add_option(parser: Parser, one: Given) -> None:
+def add_option(parser: Parser, one: Given, *, required: bool = False) -> None:
     flags = [one.flag] if one.param.short is None else [one.param.short, one.flag]
     told = one.help
     if one.kind == "choice" and not all(choice in told for choice in one.choices):
@@ -215,7 +216,13 @@ def add_option(parser: Parser, one: Given) -> None:
         parser.add_argument(*flags, dest=one.name, action="store_true", default=argparse.SUPPRESS, help=told)
         return
     parser.add_argument(
-        *flags, dest=one.name, metavar=one.metavar, type=reader_of(one), default=argparse.SUPPRESS, help=told
+        *flags,
+        dest=one.name,
+        metavar=one.metavar,
+        type=reader_of(one),
+        default=argparse.SUPPRESS,
+        help=told,
+        required=required,
     )
 
 
@@ -249,6 +256,15 @@ def add_common(parser: Parser, offer: Offer) -> None:
             default=verb.bulk.rate,
             help="so many a second, or max" + ("" if verb.bulk.rate is None else f" (default {verb.bulk.rate:g}/s)"),
         )
+    if verb.paced:
+        parser.add_argument("--yes", action="store_true", help="also when there are more than 1,000")
+        parser.add_argument(
+            "--rate",
+            metavar="N/s",
+            type=read_pace,
+            default=None,
+            help="at most this many, like 10/m (default: as fast as workers finish them)",
+        )
     if verb.bulk is not None or verb.plan is not None:
         flags = ["--plan"] if verb.plan_flag is None else ["--plan", verb.plan_flag]
         parser.add_argument(*flags, action="store_true", help=verb.plan_help)
@@ -261,6 +277,8 @@ def add_common(parser: Parser, offer: Offer) -> None:
         )
     if verb.note:
         parser.add_argument("--note", metavar="TEXT", help="why, for the record")
+    if verb.paced:
+        add_logs(parser)
     parser.set_defaults(in_flight=None, log_level=None, log_format=None)  # as the loading of an app expects them
 
 
@@ -301,14 +319,16 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
             return asyncio.run(write_raw(resource, offer, asked))
         if offer.bulk is not None and asked.key is None:
             return carry_out(resource, offer, asked)
+        if offer.verb is not None and offer.verb.paced:
+            return carry_on(resource, offer, asked)
         if offer.several:
             return asyncio.run(perform_several(resource, offer, asked))
         return asyncio.run(perform(resource, offer, asked))
     except Refused as error:
         for one in error.said:
             say(plain(one))
-        if error.status == UNFIT and error.wrong_call:
-            raise UsageError(str(error)) from None
+        if error.typed is not None or (error.status == UNFIT and error.wrong_call):
+            raise UsageError(error.typed or str(error)) from None
         raise
 
 
@@ -319,14 +339,15 @@ def refuse_strangers(verb: Verb, asked: Asked) -> None:
     if asked.plan:
         return
     if verb.person is not None:
-        asked.token = people_only(verb.person, chosen_store(asked.arguments, asked.app))
+        asked.token = people_only(verb.person, asked.url)
     elif verb.guarded is not None:
-        asked.token = needs_token(verb.guarded, chosen_store(asked.arguments, asked.app))
+        asked.token = needs_token(verb.guarded, asked.url)
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:
     """What was asked, checked: the key and the other words, and every parameter that was given."""
     given = {one.name: getattr(arguments, one.name) for one in offer.options if hasattr(arguments, one.name)}
+    typed = tuple(given)
     for one in offer.options:
         if one.name not in given and one.in_shell is not UNSET:
             given[one.name] = one.in_shell
@@ -343,6 +364,8 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
         most = 0 if any(given.get(name) for name in offer.bulk.some) else most
     if verb is not None and verb.needs_app == "yes" and len(words) == most + 1:
         code = words.pop(0 if verb.app_first else -1)
+    elif verb is not None and verb.app_first and verb.usage is not None:
+        refuse_app_alone(resource, offer, words)
     many = offer.bulk is not None and not words
     if not many and not least <= len(words) <= most:
         raise UsageError(resource.takes_for(offer.word) or takes(resource))
@@ -352,14 +375,49 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
             given[one.name] = spoken(one, word)
         except ValueError as error:
             raise UsageError(f"{resource.spoken}: {one.metavar}: {error}") from None
-    if offer.bulk is not None and key is not None:
+    kind = None if offer.bulk is None else kind_of(resource, offer, offer.bulk, key, typed)
+    if kind is not None and key is not None and not kind.beside_key:
         refuse_choice(resource, offer, given, arguments)
     for one in offer.which if many else (*offer.which, *offer.takes):
         if one.required and one.name not in given:
             like = "" if one.param.example is None else f", like: {one.flag} {one.param.example}"
             message = f"{offer.word} takes {one.flag} and {one.param.help}{like}"
             raise UsageError(message)
-    return Asked(arguments, key, given, code, keys=keys)
+    return Asked(arguments, key, given, code, keys=keys, kind=kind)
+
+
+def kind_of(resource: Resource, offer: Offer, bulk: Bulk, key: str | None, given: Sequence[str]) -> Bulk:
+    """Of which kind the things are that are meant. What belongs to another kind, or to one thing, is refused."""
+    for other in bulk.others:
+        choice = {one.name: one for one in parameters_of(other.plan)} if other.in_shell else {}
+        first = choice.get(other.some[0])
+        if first is None or first.name not in given:
+            continue
+        for one in choice.values():
+            if one.required and one.name not in given:
+                raise UsageError(f"{first.flag} needs {one.flag} {one.metavar}, like: {other.example}")
+        wrong = [resource.typed] if key is not None else []
+        wrong += [one.flag for one in offer.options if one.name in given and one.name not in choice]
+        if wrong:
+            told = f"it is for {other.many}, not for {resource.plural}"
+            raise UsageError(f"{first.flag} takes no {wrong[0]}: {told}")
+        return other
+    chosen = {one.name for one in offer.choice}
+    usual = {one.name for one in (*offer.which, *offer.takes)} | chosen
+    for one in offer.options:
+        if one.name in given and one.name not in usual:
+            raise UsageError(one.param.elsewhere or f"{one.flag} is not for {resource.plural}")
+    for one in offer.takes:
+        if one.name in given and one.name not in chosen and key is None:
+            raise UsageError(one.param.alone or f"{one.flag} takes a {resource.typed}")
+    return bulk
+
+
+def refuse_app_alone(resource: Resource, offer: Offer, words: Sequence[str]) -> None:
+    from wakeful.settings import default_app
+
+    if words and words[0] == default_app():
+        raise UsageError(resource.takes_for(offer.word) or takes(resource))
 
 
 def spoken(one: Given, word: str) -> Any:
@@ -378,7 +436,7 @@ def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], argum
         many = []  # the noun has said what it thinks of them
     if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
         flags = [one.flag for one in offer.choice if one.name not in own]
-        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.plural}: leave out the {resource.typed}, or them"
+        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.names}: leave out the {resource.typed}, or them"
         raise UsageError(message)
 
 
@@ -393,8 +451,8 @@ def takes(resource: Resource) -> str:
         parts.append(f"{either([one.word for one in plain_key], 'or')} and a {resource.typed}")
     parts += [" ".join([one.word, *positionals_of(resource, one)]) for one in rest]
     verbs = [one for one in plain_key if one.kind == "verb"] or plain_key
-    like = f", like: wakeful {resource.plural} {verbs[0].word} {resource.example}" if verbs else ""
-    return f"{resource.plural} takes {', or '.join(parts)}{like}"
+    like = f", like: wakeful {resource.spoken} {verbs[0].word} {resource.example}" if verbs else ""
+    return f"{resource.spoken} takes {', or '.join(parts)}{like}"
 
 
 def either(words: Sequence[str], joined: str) -> str:

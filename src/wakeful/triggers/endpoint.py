@@ -38,7 +38,7 @@ class Brought(NamedTuple):
     answer: Answer | None
 
 
-class Declared(Protocol):
+class DeclaresWebhooks(Protocol):
     """What an agent is to this."""
 
     @property
@@ -183,9 +183,9 @@ def moment(time: datetime) -> datetime:
         raise InvalidEvent(message, field="time") from None
 
 
-def webhooks_of(agents: Iterable[Declared]) -> dict[str, list[tuple[Declared, Webhook]]]:
+def webhooks_of(agents: Iterable[DeclaresWebhooks]) -> dict[str, list[tuple[DeclaresWebhooks, Webhook]]]:
     """Who names which path."""
-    found: dict[str, list[tuple[Declared, Webhook]]] = {}
+    found: dict[str, list[tuple[DeclaresWebhooks, Webhook]]] = {}
     for agent in agents:
         for trigger in agent.triggers:
             if isinstance(trigger, Webhook):
@@ -193,7 +193,7 @@ def webhooks_of(agents: Iterable[Declared]) -> dict[str, list[tuple[Declared, We
     return found
 
 
-def endpoint_problems(agents: Iterable[Declared]) -> list[str]:
+def endpoint_problems(agents: Iterable[DeclaresWebhooks]) -> list[str]:
     """Where two agents say different things of one path, or the same source of two. Each one line, with both places."""
     agents = list(agents)
     problems = []
@@ -208,7 +208,7 @@ def endpoint_problems(agents: Iterable[Declared]) -> list[str]:
                     "say the same in both, or give one of them another path"
                 )
                 break
-    firsts: dict[str, tuple[Declared, Webhook]] = {}
+    firsts: dict[str, tuple[DeclaresWebhooks, Webhook]] = {}
     for path, named in webhooks_of(agents).items():
         agent, one = named[0]
         first_agent, first = firsts.setdefault(one.source, named[0])
@@ -222,7 +222,7 @@ def endpoint_problems(agents: Iterable[Declared]) -> list[str]:
     return problems
 
 
-def read_endpoints(agents: Iterable[Declared]) -> Mapping[str, Endpoint]:
+def read_endpoints(agents: Iterable[DeclaresWebhooks]) -> Mapping[str, Endpoint]:
     """All endpoints of an app, by path. ConfigError where two agents do not agree about one."""
     declared = list(agents)
     for message in endpoint_problems(declared):

@@ -69,7 +69,7 @@ def misfit(app: str, source: str, event: Event, error: Exception) -> Kept:
     return keep(app, source, raw, reason, kind="unreadable", headers={}, form=form)
 
 
-class Reading(Service):
+class SourceReading(Service):
     """One source, read for as long as the app runs."""
 
     name = "source"

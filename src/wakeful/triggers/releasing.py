@@ -29,7 +29,7 @@ class Arriving(Protocol):
     def __call__(self, event: Event, /, *, aliases: tuple[str, ...] = ()) -> Arrival: ...
 
 
-class Webhooks(Protocol):
+class KnowsWebhooks(Protocol):
     """What is known of the app's webhooks."""
 
     def read_again(
@@ -45,7 +45,7 @@ class Releasing:
         app: str,
         arrive: Arriving,
         readers: Callable[[str], Reader | None],
-        webhooks: Callable[[], Webhooks | None],
+        webhooks: Callable[[], KnowsWebhooks | None],
         event_sources: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
         """`event_sources` are those that the events of a source may have; none: any."""

@@ -30,7 +30,7 @@ from wakeful.stores.timing import Fired, Firing, StoredSchedule
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.schedules import SettleOccurrences
 from wakeful.triggers.schedule import TYPE, Schedule, read_definition
-from wakeful.triggers.settling import Verdict, covered, judge, missed_text
+from wakeful.triggers.settling import Decided, covered, judge, missed_text
 
 # So many schedules in one go.
 BATCH = 500
@@ -200,7 +200,7 @@ class Scheduler(Service):
         return None if verdict is None else self.request(stored, schedule, verdict, now, offset)
 
     def request(
-        self, stored: StoredSchedule, schedule: Schedule, verdict: Verdict, now: Microseconds, offset: Microseconds
+        self, stored: StoredSchedule, schedule: Schedule, verdict: Decided, now: Microseconds, offset: Microseconds
     ) -> SettleOccurrences:
         """A verdict as the transition that carries it out."""
         key = missed_alarm(self._app, stored.name)

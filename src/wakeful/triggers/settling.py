@@ -21,7 +21,7 @@ NOBODY_THERE = "nobody was there to fire it in time"
 
 
 @dataclass(slots=True)
-class Verdict:
+class Decided:
     """What is to be stored of a schedule."""
 
     next_at: Microseconds | None
@@ -36,11 +36,11 @@ class Verdict:
         return bool(self.firings) and self.missed is None
 
 
-def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset: Microseconds) -> Verdict | None:
+def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset: Microseconds) -> Decided | None:
     """What becomes of what is due now; None where nothing changes."""
     rule, timing = schedule.rule, schedule.timing
     until = now - offset
-    verdict = Verdict(stored.next_at, queued=stored.queued, waits_for=stored.waits_for)
+    verdict = Decided(stored.next_at, queued=stored.queued, waits_for=stored.waits_for)
     # Rules of zones change: what was an instant when it was written down may be none any more.
     first = None if stored.next_at is None else rule.next(stored.next_at - 1)
     verdict.next_at = first
@@ -77,7 +77,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
     return _go(schedule, stored, verdict, due)
 
 
-def _go(schedule: Schedule, stored: StoredSchedule, verdict: Verdict, due: Span | None) -> Verdict:
+def _go(schedule: Schedule, stored: StoredSchedule, verdict: Decided, due: Span | None) -> Decided:
     """What came in time: fire it, or let it wait, or skip it."""
     rule, overlap = schedule.rule, schedule.timing.overlap
     queued = verdict.queued
@@ -110,12 +110,12 @@ def _to_keep(rule: Rule, span: Span) -> Span:
     return replace(span, before=span.first if before is None or before < span.first else before)
 
 
-def _miss(verdict: Verdict, span: Span) -> None:
+def _miss(verdict: Decided, span: Span) -> None:
     verdict.settled.append(Settled("missed", span, NOBODY_THERE))
     verdict.missed = span if verdict.missed is None else verdict.missed.and_then(span)
 
 
-def _missed_before(rule: Rule, verdict: Verdict, first: Microseconds, boundary: Microseconds) -> Microseconds | None:
+def _missed_before(rule: Rule, verdict: Decided, first: Microseconds, boundary: Microseconds) -> Microseconds | None:
     """Those that lie too far back are missed, as many as are counted at a time; the one after them."""
     last = rule.previous(boundary)
     if last is None or last < first:
@@ -126,7 +126,7 @@ def _missed_before(rule: Rule, verdict: Verdict, first: Microseconds, boundary: 
 
 
 def _all_of_them(
-    schedule: Schedule, verdict: Verdict, first: Microseconds, last: Microseconds, until: Microseconds
+    schedule: Schedule, verdict: Decided, first: Microseconds, last: Microseconds, until: Microseconds
 ) -> None:
     """Each instant fires, but for those that are too old or too many."""
     rule, timing = schedule.rule, schedule.timing
@@ -150,7 +150,7 @@ def _all_of_them(
     verdict.next_at = rule.next(last)
 
 
-def put_off(verdict: Verdict) -> None:
+def put_off(verdict: Decided) -> None:
     """Who cannot fire (it has none of the code, or is about to change the rule) leaves what would fire to whoever can."""
     for one in verdict.firings:
         verdict.queued = one.span if verdict.queued is None else verdict.queued.and_then(one.span)

@@ -15,7 +15,7 @@ from wakeful.stores.verbs.sources import EnterSources
 from wakeful.stores.verbs.take_in import Item
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.lags import Lags
-from wakeful.triggers.reading import HOLD_AGAIN_AFTER, Reading, SourceStore
+from wakeful.triggers.reading import HOLD_AGAIN_AFTER, SourceReading, SourceStore
 from wakeful.triggers.source import Context, Reader, ReadTrigger
 from wakeful.triggers.unmade import make_reader
 from wakeful.triggers.webhook import Webhook
@@ -65,7 +65,7 @@ class Sources:
         self._owners = owners or {}
         self._lags = lags
         context = Context(app, socket.gethostname(), clock, store)
-        self.readings: dict[str, Reading] = {}
+        self.readings: dict[str, SourceReading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
         self._brings: dict[str, list[str]] = {}  # by the name of a source: what its events have as theirs
         for one in (one for mine in triggers.values() for one in mine if isinstance(one, Webhook)):
@@ -79,7 +79,7 @@ class Sources:
             self._wakes[reader.name] = [
                 agent for agent, mine in triggers.items() if any(one in sharing for one in mine)
             ]
-            self.readings[reader.name] = Reading(
+            self.readings[reader.name] = SourceReading(
                 app,
                 reader,
                 store,

@@ -62,7 +62,7 @@ _EXACT = re.compile(r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s?(?
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Understood:
     """What was understood."""
 
     moment: Microseconds
@@ -73,7 +73,7 @@ class Reading:
         return in_words(self.moment, self.zone, now)
 
 
-def read_time(text: str, *, now: Microseconds, zone: ZoneInfo) -> Reading:
+def read_time(text: str, *, now: Microseconds, zone: ZoneInfo) -> Understood:
     """Read a time that is still to come. InvalidTime says what was understood of one that cannot be meant."""
     return TimeReader(text, now, zone).read()
 
@@ -108,7 +108,7 @@ class TimeReader:
         self.words = [part for word in plain.split() for part in _apart(word)]
         self.position = 0
 
-    def read(self) -> Reading:
+    def read(self) -> Understood:
         if _EXACT.fullmatch(self.text.casefold()):
             return self._exact()
         if "yesterday" in self.words:
@@ -122,7 +122,7 @@ class TimeReader:
 
     # how long from now
 
-    def _span(self) -> Reading | None:
+    def _span(self) -> Understood | None:
         """All of the text as a span: in 1 hour and 30 minutes."""
         words = self.words
         if words[-2:] == ["from", "now"]:
@@ -138,7 +138,7 @@ class TimeReader:
         start = self.now
         if days:
             start = self._moment(self.wall.replace(tzinfo=None, fold=0) + timedelta(days=days))
-        return Reading(-(-(start + counted) // SECOND) * SECOND, self.zone)  # in whole seconds, and none too early
+        return Understood(-(-(start + counted) // SECOND) * SECOND, self.zone)  # in whole seconds, and none too early
 
     def _counted(self, words: list[str]) -> tuple[int, Microseconds] | None:
         """1 day and 30 minutes: the days, and the rest of it; None where that is no span."""
@@ -174,7 +174,7 @@ class TimeReader:
 
     # a day, and a time of day
 
-    def _day_and_clock(self) -> Reading:
+    def _day_and_clock(self) -> Understood:
         day, clock, tonight = self._said()
         if clock is None:
             if tonight:
@@ -365,7 +365,7 @@ class TimeReader:
 
     # what was understood
 
-    def _midnight(self, day: date | None, clock: _Clock, *, tonight: bool) -> Reading:
+    def _midnight(self, day: date | None, clock: _Clock, *, tonight: bool) -> Understood:
         """The midnight of a day is its first moment to some, and its last to others."""
         if day is None or tonight or day == self.today:
             return self._settle(self.today + timedelta(days=1), clock)
@@ -375,7 +375,7 @@ class TimeReader:
             f'Write "{day.isoformat()} 00:00" or "{after.isoformat()} 00:00"'
         )
 
-    def _settle(self, day: date | None, clock: _Clock, *, tonight: bool = False) -> Reading:
+    def _settle(self, day: date | None, clock: _Clock, *, tonight: bool = False) -> Understood:
         if tonight and clock.time.hour < NIGHT_BEGINS:
             raise self.refusal(
                 f'says tonight, and {clock.said} is not in the evening: write "today {clock.said}" or "tomorrow {clock.said}"'
@@ -384,7 +384,7 @@ class TimeReader:
         moment = self._moment(datetime.combine(on_day, clock.time))
         if moment <= self.now:
             raise self._past(on_day, clock)
-        return Reading(moment, self.zone)
+        return Understood(moment, self.zone)
 
     def _past(self, day: date, clock: _Clock) -> InvalidTime:
         shown = f"({day.isoformat()} {shown_clock(clock.time)} {self.zone.key}, and it is {shown_clock(self.wall.time())} now)"
@@ -422,7 +422,7 @@ class TimeReader:
     def _with_offset(self, moment: Microseconds) -> str:
         return local(moment, self.zone).isoformat(timespec="seconds")
 
-    def _exact(self) -> Reading:
+    def _exact(self) -> Understood:
         try:
             moment = from_datetime(datetime.fromisoformat(re.sub(r"\s(?=[Z+-])", "", self.text.upper())))
         except (ValueError, OverflowError) as error:
@@ -431,7 +431,7 @@ class TimeReader:
             raise self.refusal(f"is past: that was {readable(self.now - moment)} ago, {in_words(moment, self.zone)}")
         if moment - self.now > FURTHEST:
             raise self._too_far()
-        return Reading(moment, self.zone)
+        return Understood(moment, self.zone)
 
     # refusals
 

@@ -101,7 +101,7 @@ class ScheduleFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judged:
     """How it stands. `due_at`: when it would be overdue. `told`: another part of Wakeful raises the alarm about this."""
 
     state: Literal["met", "pending", "absent", "excused"]
@@ -112,12 +112,12 @@ class Verdict:
     told: bool = False
 
 
-def absent(kind: Kind, reason: str) -> Verdict:
-    return Verdict("absent", reason, kind)
+def absent(kind: Kind, reason: str) -> Judged:
+    return Judged("absent", reason, kind)
 
 
-def pending(reason: str, due_at: Microseconds | None) -> Verdict:
-    return Verdict("pending", reason, due_at=due_at)
+def pending(reason: str, due_at: Microseconds | None) -> Judged:
+    return Judged("pending", reason, due_at=due_at)
 
 
 # runs
@@ -125,20 +125,20 @@ def pending(reason: str, due_at: Microseconds | None) -> Verdict:
 
 def judge_run(
     run: RunFacts, now: Microseconds, *, starts_by: Microseconds, ends_by: Microseconds, output: bool = False
-) -> Verdict:
+) -> Judged:
     """One run that should start and end in time, and with `output` bring something."""
     name = f"run {run.id}"
     match run.state:
         case "done" if output and not run.has_output:
             return absent("no-output", f"{name} of agent {run.agent} is done, and returned nothing")
         case "done":
-            return Verdict("met", f"{name} is done", met_at=run.finished_at)
+            return Judged("met", f"{name} is done", met_at=run.finished_at)
         case "dead":
             return absent("failed", f"{name} of agent {run.agent} failed{_because(run.reason)}: `wakeful why {run.id}`")
         case "denied":
             return absent("skipped", f"policy denied {name} of agent {run.agent}{_because(run.reason)}")
         case "cancelled":
-            return Verdict("excused", f"{name} was cancelled{_because(run.reason)}")
+            return Judged("excused", f"{name} was cancelled{_because(run.reason)}")
     limit = starts_by if run.started_at is None else ends_by
     if now < limit:
         return pending(f"{name} is {run.state}", limit)
@@ -204,14 +204,14 @@ def _period(rule: Rule, instant: Microseconds) -> Microseconds:
     return LONGEST_RUN if following is None else following - instant
 
 
-def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Verdict:
+def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Judged:
     """1. Is an instant due, and nobody fires it? 2. What became of the last one that was. 3. Its run."""
     schedule = facts.schedule
     overdue_at = None
     if facts.state == "live" and facts.next_at is not None and facts.due_at is not None:
         overdue_at = facts.due_at + starts_within(schedule, facts.next_at)
     if facts.state in {"paused", "removed"}:
-        return Verdict("excused", f"{facts.state} by {facts.changed_by}")
+        return Judged("excused", f"{facts.state} by {facts.changed_by}")
     queued = facts.queued_from
     if queued is not None and (facts.run is None or facts.run.state in FINAL_RUN_STATES):  # it waits for nobody
         waits_until = queued + starts_within(schedule, queued)
@@ -229,11 +229,11 @@ def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Verdict:
     return replace(verdict, due_at=min(due, default=None))
 
 
-def _last_of(facts: ScheduleFacts, now: Microseconds) -> Verdict:
+def _last_of(facts: ScheduleFacts, now: Microseconds) -> Judged:
     last, run = facts.last, facts.run
     if last is not None and last.state == "missed":
         reason = f"its instant {to_text(last.at)} was missed{_because(last.reason)}"
-        return Verdict("absent", reason, "not-fired", told=True)
+        return Judged("absent", reason, "not-fired", told=True)
     if last is not None and last.state == "skipped" and (last.reason or "").startswith("denied"):
         return absent("skipped", f"its instant {to_text(last.at)} was {last.reason}")
     if run is None or facts.last_at is None:
@@ -253,11 +253,11 @@ def _last_of(facts: ScheduleFacts, now: Microseconds) -> Verdict:
 # declared expectations
 
 
-def judge_output(runs: Sequence[Admitted], within: Microseconds, now: Microseconds) -> Verdict:
+def judge_output(runs: Sequence[Admitted], within: Microseconds, now: Microseconds) -> Judged:
     """Each run of an agent should bring an output in time. The newest of which that can be said decides; `runs` begins with
     the newest.
     """
-    first: Verdict | None = None
+    first: Judged | None = None
     for one in runs:
         verdict = judge_admitted(one, within, now, output=True)
         if verdict is None:
@@ -270,7 +270,7 @@ def judge_output(runs: Sequence[Admitted], within: Microseconds, now: Microsecon
     return first or pending("none of its runs is to be judged yet", None)
 
 
-def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, output: bool) -> Verdict | None:
+def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, output: bool) -> Judged | None:
     """None: nothing was to come of this one."""
     if one.run is not None:
         return judge_run(
@@ -284,17 +284,12 @@ def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, ou
 
 
 def judge_every(
-    last: Microseconds | None,
-    span: Microseconds,
-    since: Microseconds,
-    now: Microseconds,
-    what: str,
-    why: Verdict | None,
-) -> Verdict:
+    last: Microseconds | None, span: Microseconds, since: Microseconds, now: Microseconds, what: str, why: Judged | None
+) -> Judged:
     """Something at least every so often. `why`: what became of the last attempt, where there is one to ask."""
     due = max(since, last or 0) + span
     if now < due:
-        return pending(f"no {what} yet", due) if last is None else Verdict("met", what, met_at=last, due_at=due)
+        return pending(f"no {what} yet", due) if last is None else Judged("met", what, met_at=last, due_at=due)
     if why is not None and why.state == "absent":
         return why
     when = f"since {to_text(last)}" if last is not None else f"at all, since it is expected ({to_text(since)})"
@@ -307,10 +302,10 @@ def judge_by(
     since: Microseconds,
     now: Microseconds,
     what: str,
-    why: Verdict | None,
+    why: Judged | None,
     *,
     more: bool = False,
-) -> Verdict:
+) -> Judged:
     """Something by a time of the day. What comes late settles the deadline that it missed, and not the next one as well.
     `arrivals` are the last ones, oldest first; `more`: there were older ones.
     """
@@ -333,8 +328,8 @@ def judge_by(
     return absent("not-fired", f"no {what} by {to_text(last)}, {never}")
 
 
-def _met(what: str, met_at: Microseconds | None, due_at: Microseconds | None) -> Verdict:
-    return Verdict("met", what, met_at=met_at, due_at=due_at)
+def _met(what: str, met_at: Microseconds | None, due_at: Microseconds | None) -> Judged:
+    return Judged("met", what, met_at=met_at, due_at=due_at)
 
 
 def _deadlines(rule: Rule, after: Microseconds, now: Microseconds) -> list[tuple[Microseconds, Microseconds]]:
@@ -364,7 +359,7 @@ class SourceFacts:
     left: Microseconds | None
 
 
-def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Verdict:
+def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Judged:
     """Does its reader live, and look? Another process takes over what a dead one had within a second of its lease; where no
     process of the app is alive at all, that is told of the app.
     """
@@ -372,11 +367,11 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Verd
     if facts.alive:
         looked = facts.read_at if facts.read_at is not None else now
         if facts.state == "failing":
-            return Verdict("absent", f"it cannot be read: `wakeful why {facts.name}` tells why", "not-read", told=True)
+            return Judged("absent", f"it cannot be read: `wakeful why {facts.name}` tells why", "not-read", told=True)
         if facts.state == "paused":  # it waits until what it brought before is done
-            return Verdict("met", f"{who} has it, and it is {facts.state}", met_at=facts.read_at)
+            return Judged("met", f"{who} has it, and it is {facts.state}", met_at=facts.read_at)
         if now < looked + SILENT_SOURCE:
-            return Verdict("met", f"{who} reads it", met_at=facts.read_at, due_at=looked + SILENT_SOURCE)
+            return Judged("met", f"{who} reads it", met_at=facts.read_at, due_at=looked + SILENT_SOURCE)
         return absent("not-read", f"{who} has it, and has not looked since {to_text(looked)}: see its log")
     ended = now + facts.left if facts.left is not None else facts.read_at or 0
     if now < ended + TAKEN_OVER_WITHIN:
@@ -385,15 +380,15 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Verd
         f"{who} had it and is dead, and no other process took it over: start a worker that has its trigger, or, if that "
         f"was removed from the code, `wakeful sources forget {facts.name}`"
     )
-    return Verdict("absent", reason, "not-read", told=not workers)
+    return Judged("absent", reason, "not-read", told=not workers)
 
 
 def judge_served(
     last: SourceFacts | None, read_at: Microseconds | None, now: Microseconds, *, name: str, workers: int
-) -> Verdict:
+) -> Judged:
     """Does a process answer the requests to a webhook? `last` is the one whose lease ended last; None while one lives."""
     if last is None:
-        return Verdict("met", "a server answers its requests", met_at=read_at)
+        return Judged("met", "a server answers its requests", met_at=read_at)
     who = "its server" if last.pid is None else f"pid {last.pid} on {last.host}"
     ended = now + last.left if last.left is not None else read_at or 0
     if now < ended + TAKEN_OVER_WITHIN:
@@ -402,4 +397,4 @@ def judge_served(
         f"no server answers its requests since {to_text(ended)}, when {who} died: start `wakeful serve APP` again, or, if it was "
         f"removed from the code, `wakeful sources forget {name}`"
     )
-    return Verdict("absent", reason, "not-read", told=not workers)
+    return Judged("absent", reason, "not-read", told=not workers)

@@ -17,11 +17,11 @@ from wakeful.stores.transaction import Row
 from wakeful.triggers import schedule as schedules
 from wakeful.watch.absence import (
     Admitted,
+    Judged,
     OccurrenceFacts,
     RunFacts,
     ScheduleFacts,
     SourceFacts,
-    Verdict,
     judge_admitted,
     judge_by,
     judge_every,
@@ -46,7 +46,7 @@ LATE_RENEWAL: Microseconds = 5 * SECOND
 UNREADABLE = (ConfigError, ValueError, KeyError, TypeError)
 
 
-class Database(Protocol):
+class ReadsFacts(Protocol):
     """Where the facts are."""
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
@@ -62,7 +62,7 @@ class Expected:
     name: str
     kind: str
     what: str
-    verdict: Verdict
+    verdict: Judged
     agent: str | None = None
     owner: str | None = None
     met_at: Microseconds | None = None
@@ -84,7 +84,7 @@ class Crew:
 class Facts:
     """Asks a store how the expectations of an app stand."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ReadsFacts) -> None:
         self._database = database
 
     async def now(self) -> Microseconds:
@@ -194,8 +194,8 @@ class Facts:
         noted_at: Microseconds | None,
         now: Microseconds,
         around: _Around,
-    ) -> Verdict:
-        why: Verdict | None = None
+    ) -> Judged:
+        why: Judged | None = None
         runs: list[Admitted] = []
         if expectation.agent is not None:
             runs = await self._runs(app, expectation.agent, around, expectation.output_within, now)
@@ -215,14 +215,14 @@ class Facts:
             arrivals.insert(0, noted_at)  # its event, or its run, may have been removed since
         if expectation.by is not None:
             return judge_by(arrivals, expectation.deadlines, since, now, expectation.what, why, more=more)
-        verdict: Verdict | None = None
+        verdict: Judged | None = None
         if expectation.output_within is not None:
             verdict = judge_output(runs, expectation.output_within, now)
         if expectation.every is not None and (verdict is None or verdict.state != "absent"):
             last = arrivals[-1] if arrivals else None
             often = judge_every(last, expectation.every, since, now, expectation.what, why)
             verdict = often if verdict is None else _both(verdict, often)
-        return verdict or Verdict("pending", "nothing is expected of it")
+        return verdict or Judged("pending", "nothing is expected of it")
 
     async def _arrivals(self, app: str, expectation: Expectation) -> list[Microseconds]:
         """When the last ones came that meet it, oldest first."""
@@ -263,9 +263,9 @@ class Facts:
         return bool(rows) and (rows[0][0] not in {None, "null"} or bool(rows[0][1]))
 
 
-def _unreadable(error: Exception) -> Verdict:
+def _unreadable(error: Exception) -> Judged:
     """Another version wrote it, or its zone is not on this machine: it keeps the alarm that it has, and the others are looked at."""
-    return Verdict("pending", f"it cannot be judged here: {words_of(error) or type(error).__name__}")
+    return Judged("pending", f"it cannot be judged here: {words_of(error) or type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class _Around:
     paused: dict[str, str]  # who paused which agent; '' is all of the app
 
 
-def _both(verdict: Verdict, often: Verdict) -> Verdict:
+def _both(verdict: Judged, often: Judged) -> Judged:
     """Each run in time, and often enough: the one that is not well tells, else the one that is due first."""
     if often.state == "absent":
         return often

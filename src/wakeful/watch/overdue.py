@@ -31,7 +31,7 @@ LOOKED_AT = 1000
 PAUSED_BY_ITSELF = OPERATOR
 
 
-class Database(Protocol):
+class ReadsOverdue(Protocol):
     """Where the facts are."""
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
@@ -94,7 +94,7 @@ def held_back_by(agent: str, hold: Hold, within: Microseconds, now: Microseconds
 
 
 async def look_for_overdue(
-    database: Database, app: str, now: Microseconds, workers: Mapping[str, int], since: Mapping[str, Microseconds]
+    database: ReadsOverdue, app: str, now: Microseconds, workers: Mapping[str, int], since: Mapping[str, Microseconds]
 ) -> Overdue:
     """`workers`: how many living processes have each agent; `since`: since when one has."""
     found = Overdue()
@@ -130,12 +130,14 @@ async def look_for_overdue(
     return found
 
 
-async def _is_open(database: Database, key: str) -> bool:
+async def _is_open(database: ReadsOverdue, key: str) -> bool:
     found = await database.fetch("find_alarm", key)
     return bool(found) and found[0][2] != "resolved"
 
 
-async def _hold(database: Database, app: str, agent: str, workers: int, crashes: int, paused_by: str | None) -> Hold:
+async def _hold(
+    database: ReadsOverdue, app: str, agent: str, workers: int, crashes: int, paused_by: str | None
+) -> Hold:
     clock = database.read_clock()
     coming_back_at = next((row[0] for row in await database.fetch("rate_of_agent", app, agent)), None)
     limits = await database.fetch("limit_of_agent", app, agent)

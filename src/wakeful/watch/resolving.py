@@ -27,7 +27,7 @@ class AlarmStore(Protocol):
     async def schedules(self, app: str) -> list[StoredSchedule]: ...
 
 
-class Waiting(Protocol):
+class ReadsWhatWaits(Protocol):
     """What waits for agents and channels."""
 
     async def waiting_agents(self, app: str) -> Any: ...
@@ -46,7 +46,7 @@ class Resolver(Service):
         self,
         app: str,
         store: AlarmStore,
-        waiting: Waiting,
+        waiting: ReadsWhatWaits,
         *,
         agents: Collection[str],
         channels: Collection[str],

@@ -30,7 +30,7 @@ LOOKED_AT = 500
 A_TRY_TAKES: Microseconds = 600 * SECOND
 
 
-class Database(Protocol):
+class ReadsRetries(Protocol):
     """Where it is read."""
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
@@ -52,7 +52,7 @@ class Retried:
         return now - self.since >= (LIMITED_TOLD_AFTER if self.limited else TOLD_AFTER)
 
 
-async def retried(database: Database, app: str, now: Microseconds) -> list[Retried]:
+async def retried(database: ReadsRetries, app: str, now: Microseconds) -> list[Retried]:
     """What of an app waits to be tried again. Where the key of encrypted errors is missing, nothing can be told of them."""
     found: list[Retried] = []
     asked: tuple[tuple[str, tuple[Any, ...]], ...] = (

@@ -24,7 +24,7 @@ class RaisingStore(Protocol):
     async def raise_alarm(self, request: RaiseAlarm) -> None: ...
 
 
-class Waiting(Protocol):
+class ReadsWaiting(Protocol):
     """Reads which agents and channels something waits for."""
 
     async def waiting_agents(self, app: str) -> list[tuple[str, int]]: ...
@@ -88,7 +88,7 @@ class Trouble:
             agent=agent,
         )
 
-    async def note_agents_not_loaded(self, reader: Waiting, agents: Collection[str]) -> None:
+    async def note_agents_not_loaded(self, reader: ReadsWaiting, agents: Collection[str]) -> None:
         """Runs of an agent that was renamed or removed would wait for ever."""
         for agent, count in await reader.waiting_agents(self._app):
             if agent not in agents:
@@ -99,7 +99,7 @@ class Trouble:
                     agent=agent,
                 )
 
-    async def note_channels_not_declared(self, reader: Waiting, channels: Collection[str]) -> None:
+    async def note_channels_not_declared(self, reader: ReadsWaiting, channels: Collection[str]) -> None:
         """Messages to a channel that was renamed or removed would wait for ever."""
         for waiting in await reader.waiting_channels():
             channel, count = waiting["channel"], waiting["count"]

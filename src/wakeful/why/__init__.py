@@ -15,12 +15,12 @@ from wakeful.why.question import why_question
 from wakeful.why.reminder import why_reminder
 from wakeful.why.schedule import why_schedule
 from wakeful.why.source import why_source
-from wakeful.why.words import Shown, Source
+from wakeful.why.words import Shown, StorySource
 
 __all__ = ["why"]
 
 
-async def why(reader: Source, identifier: str) -> Shown | None:
+async def why(reader: StorySource, identifier: str) -> Shown | None:
     """What became of an event (by its id or key), a run, an effect, a delivery or an alarm (by its id or the beginning of it) or a
     schedule (by its name), and what can be done.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from wakeful.clock import Microseconds, readable
-from wakeful.why.words import SHOWN_MESSAGES, Shown, Source, at, failure, moment, number, ordinal
+from wakeful.why.words import SHOWN_MESSAGES, Shown, StorySource, at, failure, moment, number, ordinal
 
 DELIVERY_WORDS = ("delivered", "pending", "held", "dead", "discarded")
 
 
-async def why_delivery(reader: Source, identifier: str) -> Shown | None:
+async def why_delivery(reader: StorySource, identifier: str) -> Shown | None:
     delivery = await reader.delivery(identifier)
     run = None if delivery is None else await reader.run(delivery["run"])
     event = None if run is None else await reader.event(run["event"]["key"])
@@ -23,7 +23,7 @@ async def why_delivery(reader: Source, identifier: str) -> Shown | None:
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
 
 
-async def tell_alarms(reader: Source, app: str, deliveries: list[Shown]) -> list[str]:
+async def tell_alarms(reader: StorySource, app: str, deliveries: list[Shown]) -> list[str]:
     """What is known to be wrong with the channels that messages wait for."""
     channels = sorted({one["channel"] for one in deliveries if one["state"] == "pending"})
     if not channels:

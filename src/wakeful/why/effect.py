@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 from wakeful.values import arguments_of
 from wakeful.why.effects import tell_word, what_to_say_of
-from wakeful.why.words import Source, at, failure, in_short, number
+from wakeful.why.words import StorySource, at, failure, in_short, number
 
 Shown = dict[str, Any]
 SHOWN_CALL = 300
 
 
-class Effects(Source, Protocol):
+class Effects(StorySource, Protocol):
     """What the story is told from."""
 
     async def effect(self, identifier: str, /) -> Shown | None: ...

@@ -18,10 +18,10 @@ from wakeful.why.run import tell_later, tell_run
 from wakeful.why.schedule import tell_occurrence
 from wakeful.why.source import tell_quarantined, tell_released_from
 from wakeful.why.state import tell_state
-from wakeful.why.words import OUT_OF_BUDGET, Shown, Source, at, number
+from wakeful.why.words import OUT_OF_BUDGET, Shown, StorySource, at, number
 
 
-async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | None]:
+async def find(reader: StorySource, identifier: str) -> tuple[Shown | None, Shown | None]:
     """The event, and the run if one was asked for. A whole id goes before the beginning of one."""
     event = await reader.event(identifier)
     try:
@@ -35,7 +35,7 @@ async def find(reader: Source, identifier: str) -> tuple[Shown | None, Shown | N
     return event, None
 
 
-async def refuse_two(reader: Source, run: Shown, identifier: str) -> None:
+async def refuse_two(reader: StorySource, run: Shown, identifier: str) -> None:
     """The beginning of a run's id may be that of an effect's, too: NotFound with both."""
     other = await reader.effect(identifier)
     if other is not None:
@@ -46,7 +46,7 @@ async def refuse_two(reader: Source, run: Shown, identifier: str) -> None:
         raise NotFound(message)
 
 
-async def story_of(reader: Source, event: Shown, run: Shown | None, alive: list[Shown]) -> Shown:
+async def story_of(reader: StorySource, event: Shown, run: Shown | None, alive: list[Shown]) -> Shown:
     """The story of an event and all of its runs; with a run, of that one alone."""
     if run is not None:
         runs = [run]
@@ -79,7 +79,7 @@ async def story_of(reader: Source, event: Shown, run: Shown | None, alive: list[
     return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
 
 
-async def why_known(reader: Source, identifier: str) -> Shown | None:
+async def why_known(reader: StorySource, identifier: str) -> Shown | None:
     """The story of a run or an event whose whole id is known, also of a run that was removed."""
     event, run = await find(reader, identifier)
     if event is None:
@@ -87,20 +87,20 @@ async def why_known(reader: Source, identifier: str) -> Shown | None:
     return await story_of(reader, event, run, await living(reader))
 
 
-async def living(reader: Source) -> list[Shown]:
+async def living(reader: StorySource) -> list[Shown]:
     """The processes that are at work."""
     return [
         process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
     ]
 
 
-async def why_quarantined(reader: Source, identifier: str) -> Shown | None:
+async def why_quarantined(reader: StorySource, identifier: str) -> Shown | None:
     """Something in quarantine, by the beginning of its key."""
     found = await reader.quarantined(identifier)
     return None if found is None else await why_known(reader, found["key"])
 
 
-async def why_removed(reader: Source, identifier: str) -> Shown | None:
+async def why_removed(reader: StorySource, identifier: str) -> Shown | None:
     """A run that was removed, as long as its event is still known."""
     known = await reader.removed_run(identifier)
     event = None if known is None else await reader.event(known["event"])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wakeful.why.words import Shown, Source, at
+from wakeful.why.words import Shown, StorySource, at
 
 
-async def why_expected(reader: Source, name: str) -> Shown | None:
+async def why_expected(reader: StorySource, name: str) -> Shown | None:
     """What is expected under this name, and how it stands."""
     found = [one for one in await reader.expectations() if one["name"] == name]
     if not found:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from wakeful.clock import Microseconds
 from wakeful.why.version import tell_version
-from wakeful.why.words import Shown, Source, at, moment, number
+from wakeful.why.words import Shown, StorySource, at, moment, number
 
 
-async def tell_stuck(reader: Source, run: Shown) -> list[str]:
+async def tell_stuck(reader: StorySource, run: Shown) -> list[str]:
     """Is it known to get nowhere?"""
     if run["state"] != "running":
         return []
@@ -16,7 +16,7 @@ async def tell_stuck(reader: Source, run: Shown) -> list[str]:
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] == key]
 
 
-async def tell_locks(reader: Source, run: Shown) -> list[str]:
+async def tell_locks(reader: StorySource, run: Shown) -> list[str]:
     """What it has locked, and what it waits for."""
     if run["state"] != "running":
         return []
@@ -38,7 +38,7 @@ async def tell_locks(reader: Source, run: Shown) -> list[str]:
     return told
 
 
-async def tell_circuit(reader: Source, run: Shown) -> list[str]:
+async def tell_circuit(reader: StorySource, run: Shown) -> list[str]:
     """What a parked run waits for, and when somebody tries."""
     if run["state"] != "parked" or run["parked_for"] is None:
         return []
@@ -73,7 +73,7 @@ def tell_telling(run: Shown) -> list[str]:
     return [f"It is there to tell reminder {name}: `wakeful reminders show {name}` has all of its story."]
 
 
-async def whose_turn(reader: Source, run: Shown) -> str | None:
+async def whose_turn(reader: StorySource, run: Shown) -> str | None:
     """The run that has the state which this one waits for, if it does. Runs of an agent with a state go one by one."""
     if run["state"] not in {"ready", "waiting"}:
         return None
@@ -82,7 +82,7 @@ async def whose_turn(reader: Source, run: Shown) -> str | None:
     return next((holder for holder in holders if holder not in {None, run["id"]}), None)
 
 
-async def tell_limits(reader: Source, run: Shown, present: Microseconds) -> list[str]:
+async def tell_limits(reader: StorySource, run: Shown, present: Microseconds) -> list[str]:
     """What keeps a run that is due from being claimed: a pause, or a limit of its agent."""
     due = moment(run["due_at"])
     if run["state"] not in {"ready", "waiting"} or due is None or due > present:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from wakeful.why.event import why_known
-from wakeful.why.words import Source
+from wakeful.why.words import StorySource
 
 Shown = dict[str, Any]
 
 
-async def why_question(reader: Source, identifier: str) -> Shown | None:
+async def why_question(reader: StorySource, identifier: str) -> Shown | None:
     """The story of a question, by its id or the beginning of it; None if there is none."""
     question = await reader.approval(identifier)
     told = None if question is None else await why_known(reader, question["run"])

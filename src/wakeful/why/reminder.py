@@ -6,10 +6,10 @@ from wakeful.clock import Microseconds
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.zones import zone_named
 from wakeful.why.event import why_known
-from wakeful.why.words import Shown, Source, at, moment, who_takes_it
+from wakeful.why.words import Shown, StorySource, at, moment, who_takes_it
 
 
-async def why_reminder(reader: Source, identifier: str) -> Shown | None:
+async def why_reminder(reader: StorySource, identifier: str) -> Shown | None:
     """None if there is no reminder of that name."""
     reminder = await reader.reminder(identifier)
     if reminder is None:

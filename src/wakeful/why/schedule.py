@@ -29,7 +29,7 @@ DID = {
 }
 
 
-class Source(Protocol):
+class ReadsSchedules(Protocol):
     """What the story is told from."""
 
     async def run(self, identifier: str, /) -> Shown | None: ...
@@ -42,7 +42,7 @@ class Source(Protocol):
     async def states(self, agent: str | None = None, /) -> list[Shown]: ...
 
 
-async def why_schedule(reader: Source, name: str, alive: list[Shown]) -> Shown | None:
+async def why_schedule(reader: ReadsSchedules, name: str, alive: list[Shown]) -> Shown | None:
     """The story of a schedule, by its name, or APP/NAME where several apps have it; None if there is none."""
     app, slash, own = name.partition("/")
     try:
@@ -144,7 +144,7 @@ def tell_cadence(found: Shown) -> list[str]:
     return [f"Over its last {cadence['firings']} firings it fired every {real}; its rule says every {configured}."]
 
 
-async def tell_queued(reader: Source, found: Shown) -> list[str]:
+async def tell_queued(reader: ReadsSchedules, found: Shown) -> list[str]:
     """Instants that came in time, and what they wait for."""
     queued = found["queued"]
     if queued is None:
@@ -161,7 +161,7 @@ async def tell_queued(reader: Source, found: Shown) -> list[str]:
     return [f"{words} `wakeful why {queued['waits_for']}` tells what that one is doing."]
 
 
-async def tell_next(reader: Source, found: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+async def tell_next(reader: ReadsSchedules, found: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
     """When it fires next, and what keeps it from that."""
     name = found["name"]
     match found["state"]:
@@ -199,7 +199,7 @@ async def tell_next(reader: Source, found: Shown, present: Microseconds, alive: 
 # events and runs
 
 
-async def tell_occurrence(reader: Source, event: Shown) -> list[str]:
+async def tell_occurrence(reader: ReadsSchedules, event: Shown) -> list[str]:
     """Which occurrence an event is; nothing for one that no schedule made."""
     found = await reader.occurrence(event)
     if found is None:

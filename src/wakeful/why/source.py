@@ -12,13 +12,13 @@ from wakeful.why.schedule import at
 Shown = dict[str, Any]
 
 
-class Source(Protocol):
+class ReadsSources(Protocol):
     """What the story is told from."""
 
     async def source(self, name: str, app: str | None = None, /) -> Shown | None: ...
 
 
-async def why_source(reader: Source, name: str) -> Shown | None:
+async def why_source(reader: ReadsSources, name: str) -> Shown | None:
     """The story of a source, by its name, or APP/NAME where several apps have it; None if there is none."""
     try:
         found = await reader.source(name)

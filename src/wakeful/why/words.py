@@ -19,7 +19,7 @@ SHOWN_OUTPUT = 300
 OUT_OF_BUDGET = "ran out of its budget"  # as cel.py says it
 
 
-class Source(Protocol):
+class StorySource(Protocol):
     """What the story is told from."""
 
     async def run(self, identifier: str, /) -> Shown | None: ...

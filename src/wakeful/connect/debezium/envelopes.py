@@ -23,7 +23,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds, from_datetime
-from wakeful.connect.rows.change import Change, Operation, event_of
+from wakeful.connect.rows.change import Operation, RowChange, event_of
 from wakeful.errors import InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.model import Event, digest
@@ -68,7 +68,7 @@ class Told:
 
     database: str  # what kind: "postgres", "mysql", "mongodb"; "dms", which does not tell
     name: str | None  # of the database itself
-    change: Change  # its position is the whole identity
+    change: RowChange  # its position is the whole identity
     snapshot: bool  # the row was there before; it is told because somebody began to listen
 
     def event(self, source: str) -> Event:
@@ -146,7 +146,7 @@ def _of_debezium(envelope: dict[str, Any], named: Mapping[str, Any] | None, colu
     database = _optional(source, "db")
     if not any(place.values()):
         raise InvalidEvent("source does not tell where the change stands: neither lsn, pos, scn nor ts_ms is there")
-    change = Change(
+    change = RowChange(
         _table(_optional(source, "schema"), table),
         operation,
         "",
@@ -219,7 +219,7 @@ def _of_dms(record: dict[str, Any], columns: Sequence[str]) -> Told | None:
     operation = _operation(_OF_DMS, about.get("operation"), "metadata.operation")
     data, before = _row(record.get("data"), "data"), _row(record.get("before-image"), "before-image")
     new, old = (None, before or data) if operation == "delete" else (data, before)
-    change = Change(
+    change = RowChange(
         _table(_optional(about, "schema-name"), _text(about, "table-name", "metadata.table-name")),
         operation,
         "",
@@ -316,7 +316,7 @@ def _table(schema: str | None, table: str) -> str:
     return table if schema is None or schema in _USUAL_SCHEMAS else f"{schema}.{table}"
 
 
-def _position(where: Sequence[str], operation: str, place: Mapping[str, Any], change: Change) -> str:
+def _position(where: Sequence[str], operation: str, place: Mapping[str, Any], change: RowChange) -> str:
     """Rows of one statement may share a position in the log: the row itself tells them apart."""
     row = to_json([change.key or [change.new, change.old]], inf_nan_mode="strings").decode()
     at = "-".join(str(value) for value in place.values())

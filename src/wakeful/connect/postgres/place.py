@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
 from wakeful.connect.postgres.pgoutput import shown_lsn
-from wakeful.connect.rows.change import Change
+from wakeful.connect.rows.change import RowChange
 from wakeful.triggers.source import Unreadable
 
 GAP = "gap"
@@ -40,7 +40,7 @@ class Transaction:
     skip: int  # changes of it that are stored already
     index: int = 0
     cause: str | None = None
-    changes: list[Change] = field(default_factory=list)
+    changes: list[RowChange] = field(default_factory=list)
 
 
 def gap_between(before: Cursor, here: Cursor, slot: str) -> Unreadable:

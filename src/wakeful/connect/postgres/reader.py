@@ -30,7 +30,7 @@ from wakeful.connect.postgres.place import Cursor, Transaction, gap_between
 from wakeful.connect.postgres.problems import problems
 from wakeful.connect.postgres.replication import Life, SlotError, Stream, connect, driver, first_line
 from wakeful.connect.postgres.wanted import CHANGE, ReplicatedTrigger, Telling, kept, tellings_of, told_again
-from wakeful.connect.rows.change import OPERATIONS, Change
+from wakeful.connect.rows.change import OPERATIONS, RowChange
 from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event, digest
 from wakeful.telemetry.logger import logger_of
@@ -241,7 +241,7 @@ class PostgresReader(Reader):
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         if headers.get("what") != CHANGE:
             return super().read_again(raw, headers)
-        change = Change(**from_json(raw))
+        change = RowChange(**from_json(raw))
         told = told_again(change, self._tellings, headers.get("source"))
         if not told:
             raise self._ground.trouble(
@@ -368,7 +368,7 @@ class PostgresReader(Reader):
             return
         told = new if new is not None else old
         transaction.changes.append(
-            Change(
+            RowChange(
                 relation.table,
                 operation,
                 f"{self._known}-{transaction.commit_lsn:X}/{transaction.index - 1}",

@@ -23,7 +23,7 @@ from wakeful.clock import from_datetime
 from wakeful.connect.postgres.database import connect, driver, trouble, troubles
 from wakeful.connect.postgres.json_rows import read_row
 from wakeful.connect.postgres.table import CHANNEL, LOCK, Ground, Table, look, look_at_tables, parts_of, quoted
-from wakeful.connect.rows.change import OPERATIONS, Change
+from wakeful.connect.rows.change import OPERATIONS, RowChange
 from wakeful.connect.rows.held_up import held_up
 from wakeful.connect.rows.telling import Part, Telling, changed_columns
 from wakeful.errors import InvalidEvent
@@ -271,7 +271,7 @@ class TableReader(Reader):
                 read.gone.setdefault(change.table, []).append(str((change.new or {}).get("id")))
         return batch
 
-    def _change(self, row: Sequence[Any]) -> Change:
+    def _change(self, row: Sequence[Any]) -> RowChange:
         _, mark, name, operation, old, new, changed_at, cause = row
         table = self._tables[name]
         if operation not in OPERATIONS:
@@ -281,7 +281,9 @@ class TableReader(Reader):
         changed = None if before is None or after is None else changed_columns(before, after)
         row_now = after or before or {}
         key = {column: row_now[column] for column in table.key if column in row_now}
-        return Change(name, operation, mark, key, after, before, changed, from_datetime(changed_at), cause, table.forms)
+        return RowChange(
+            name, operation, mark, key, after, before, changed, from_datetime(changed_at), cause, table.forms
+        )
 
 
 def _values(written: str, table: Table) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from pydantic_core import to_json
 
-from wakeful.connect.rows.change import Change, Operation
+from wakeful.connect.rows.change import Operation, RowChange
 from wakeful.model import Event
 from wakeful.secrets import Secret
 from wakeful.triggers.source import Unreadable
@@ -27,9 +27,9 @@ class Telling(Protocol):
     @property
     def source(self) -> str: ...
 
-    def takes(self, change: Change) -> bool: ...
+    def takes(self, change: RowChange) -> bool: ...
 
-    def event(self, change: Change) -> Event: ...
+    def event(self, change: RowChange) -> Event: ...
 
 
 class ReplicatedTrigger(Protocol):
@@ -62,7 +62,7 @@ def tellings_of(rows: Sequence[Telling]) -> dict[str, list[list[Telling]]]:
     return {table: list(groups.values()) for table, groups in tables.items()}
 
 
-def told_again(change: Change, tellings: Mapping[str, list[list[Telling]]], source: str | None) -> list[Event]:
+def told_again(change: RowChange, tellings: Mapping[str, list[list[Telling]]], source: str | None) -> list[Event]:
     """The events of a change whose event could not be made before. A `data=` that was mended may go by another name: then it is
     for all that want such changes.
     """
@@ -72,7 +72,7 @@ def told_again(change: Change, tellings: Mapping[str, list[list[Telling]]], sour
     return [one.event(change) for one in wanted if one is not None]
 
 
-def kept(change: Change, telling: Telling, reason: str) -> Unreadable:
+def kept(change: RowChange, telling: Telling, reason: str) -> Unreadable:
     """A change whose event could not be made, so that it can be made after a fix."""
     fields = {**change.data(), "position": change.position, "committed_at": change.committed_at, "cause": change.cause}
     return Unreadable(to_json(fields), reason, {"what": CHANGE, "source": telling.source})

@@ -21,7 +21,7 @@ Form = Literal["json", "bytes"]
 
 
 @dataclass(slots=True)
-class Change:
+class RowChange:
     """A row before and after. `old` is as much of it as the database tells, often only the key or nothing."""
 
     table: str  # "orders", "sales.orders"
@@ -52,7 +52,7 @@ def type_of(database: str, table: str, operation: str) -> str:
     return f"{database}.{table}.{operation}"
 
 
-def event_of(change: Change, *, database: str, source: str) -> Event:
+def event_of(change: RowChange, *, database: str, source: str) -> Event:
     """The event of a change. Its subject is the row: table and key."""
     subject = "/".join([change.table, *(str(value) for value in change.key.values())])
     return Event(

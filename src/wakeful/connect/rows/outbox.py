@@ -26,7 +26,7 @@ from wakeful.clock import Duration, to_datetime
 from wakeful.connect.postgres.pgoutput import PUBLIC
 from wakeful.connect.postgres.trigger import WAYS, PostgresChanges, place_of
 from wakeful.connect.rows.causes import stamp
-from wakeful.connect.rows.change import Change, Operation
+from wakeful.connect.rows.change import Operation, RowChange
 from wakeful.connect.sqlite.trigger import SqliteChanges, on_file, read_path
 from wakeful.errors import ConfigError, InvalidEvent, did_you_mean
 from wakeful.intake.cloudevents import new_event
@@ -77,14 +77,14 @@ class OutboxRows:
         source = f"/outbox/{self.place}/{self.table}"
         return source if self.data is None else f"{source}#{digest(name_of_mapping(self.data), size=4)}"
 
-    def takes(self, change: Change) -> bool:
+    def takes(self, change: RowChange) -> bool:
         """Rows of other types are none of its business; one that has no type at all is everybody's."""
         if change.operation != "insert" or change.new is None:
             return False
         kind = change.new.get("type")
         return self._fits(kind) if isinstance(kind, str) and kind else True
 
-    def event(self, change: Change) -> Event:
+    def event(self, change: RowChange) -> Event:
         row = change.new or {}
         moment = _moment(row.get("timestamp"))
         if moment is None and change.committed_at is not None:
@@ -163,7 +163,7 @@ def _text(row: dict[str, Any], column: str) -> str:
     return str(value)
 
 
-def _payload(change: Change) -> Any:
+def _payload(change: RowChange) -> Any:
     """The data: what the column says if it is JSON by itself, else the JSON that stands in it as text or bytes."""
     value = (change.new or {}).get("payload")
     form = change.forms.get("payload")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 
 from wakeful.cel import Condition, Match, compile_condition
 from wakeful.connect.rows.causes import stamp
-from wakeful.connect.rows.change import OPERATIONS, Change, Operation, event_of, type_of
+from wakeful.connect.rows.change import OPERATIONS, Operation, RowChange, event_of, type_of
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.route import type_matcher
 from wakeful.model import Event, digest
@@ -82,7 +82,7 @@ class Rows:
         """Triggers that are told the same of a table share its events; others have events of their own."""
         return self._source
 
-    def takes(self, change: Change) -> bool:
+    def takes(self, change: RowChange) -> bool:
         """Is it a change that some event is to be made of? Conditions are asked later, of the event, so that `why` can tell."""
         if change.operation not in self.operations:
             return False
@@ -90,7 +90,7 @@ class Rows:
             return True
         return not set(self.columns).isdisjoint(change.changed)
 
-    def event(self, change: Change) -> Event:
+    def event(self, change: RowChange) -> Event:
         """Its event, with only the columns that are to be told, and in the form that is wanted. InvalidEvent if there is none."""
         event = event_of(
             change if self.columns is None else self._only(change), database=self.database, source=self.source
@@ -116,14 +116,14 @@ class Rows:
             parts.append(f'where="{self.where}"')
         return f"{self.database}_changes({', '.join(parts)})"
 
-    def _only(self, change: Change) -> Change:
+    def _only(self, change: RowChange) -> RowChange:
         told = set(self.columns or ())
 
         def cut(row: dict[str, Any] | None) -> dict[str, Any] | None:
             return None if row is None else {name: value for name, value in row.items() if name in told}
 
         changed = None if change.changed is None else [name for name in change.changed if name in told]
-        return Change(
+        return RowChange(
             change.table,
             change.operation,
             change.position,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic_core import from_json, to_json
 
 from wakeful.cel import Match
-from wakeful.connect.rows.change import Change, Operation
+from wakeful.connect.rows.change import Operation, RowChange
 from wakeful.errors import InvalidEvent
 from wakeful.model import Event
 from wakeful.triggers.source import Batch, SourceTrouble, Unreadable
@@ -50,9 +50,9 @@ class Part(Protocol):
     @property
     def place(self) -> str: ...
 
-    def takes(self, change: Change) -> bool: ...
+    def takes(self, change: RowChange) -> bool: ...
 
-    def event(self, change: Change) -> Event: ...
+    def event(self, change: RowChange) -> Event: ...
 
     def matches(self, event: Event) -> Match: ...
 
@@ -83,13 +83,13 @@ class Telling:
         parts = (part for alike in self._alike[table].values() for part in alike)
         return sorted({column for part in parts for column in part.columns or ()})
 
-    def deletes(self, change: Change) -> bool:
+    def deletes(self, change: RowChange) -> bool:
         """Is the row itself to go, once it is stored?"""
         return any(
             part.delete and part.takes(change) for alike in self._alike.get(change.table, {}).values() for part in alike
         )
 
-    def tell(self, change: Change, batch: Batch) -> None:
+    def tell(self, change: RowChange, batch: Batch) -> None:
         for source, alike in self._alike.get(change.table, {}).items():
             part = next((one for one in alike if one.takes(change)), None)
             if part is None:
@@ -103,7 +103,7 @@ class Telling:
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         """The events of a change that could not be told before."""
         try:
-            change = Change(**from_json(raw))
+            change = RowChange(**from_json(raw))
         except (ValueError, TypeError) as error:
             message = f"what is in quarantine is no change of a row: {error}: discard it"
             raise SourceTrouble(message) from error

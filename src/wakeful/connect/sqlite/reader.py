@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, seconds
-from wakeful.connect.rows.change import OPERATIONS, Change
+from wakeful.connect.rows.change import OPERATIONS, RowChange
 from wakeful.connect.rows.telling import Part, Telling, changed_columns
 from wakeful.connect.sqlite.file import File, FileError, connect, identity, install, trouble, writing
 from wakeful.connect.sqlite.literals import plain_value, read_literals
@@ -233,7 +233,7 @@ class SqliteReader(Reader):
         return batch
 
 
-def change_of(row: Sequence[Any]) -> tuple[Change, Any]:
+def change_of(row: Sequence[Any]) -> tuple[RowChange, Any]:
     """The change that a row of the change table tells of, and what stands in its column `id` as SQLite has it."""
     _, mark, table, operation, shape, key, old, new, changed_at, cause = row
     if operation not in OPERATIONS:
@@ -243,7 +243,7 @@ def change_of(row: Sequence[Any]) -> tuple[Change, Any]:
     before, after = (None if one is None else _row(names["columns"], one) for one in (old, new))
     plain_before, plain_after = _plain(before), _plain(after)
     changed = None if plain_before is None or plain_after is None else changed_columns(plain_before, plain_after)
-    change = Change(
+    change = RowChange(
         table,
         operation,
         mark,

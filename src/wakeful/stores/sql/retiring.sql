@@ -22,6 +22,9 @@ where app is not null and state = 'alive' and lease_until > {now} group by app
 -- schedules_of_apps() --
 select app, count(*) from wakeful_schedule where state in ('live', 'paused') group by app
 
+-- schedules_to_close(app) --
+select name from wakeful_schedule where app = :app and state in ('live', 'paused') order by name
+
 -- alarms_of_apps() --
 select app, count(*) from wakeful_alarm where state <> 'resolved' group by app
 

@@ -63,7 +63,7 @@ class Room:
 
 
 @dataclass(slots=True)
-class Facts:
+class ClaimFacts:
     """What a claim must know before it looks for runs."""
 
     alone: set[str] = field(default_factory=set)  # agents that have a run which must go alone
@@ -76,8 +76,8 @@ class Facts:
         return ALL in self.paused or agent in self.paused
 
 
-def read_facts(now: int | None, app: str) -> Transaction[Facts]:
-    facts = Facts()
+def read_facts(now: int | None, app: str) -> Transaction[ClaimFacts]:
+    facts = ClaimFacts()
     for agent, kind, rate in (yield "claim_facts", [(now, app)]):
         if kind == "solo":
             facts.alone.add(agent)
@@ -93,7 +93,7 @@ def read_facts(now: int | None, app: str) -> Transaction[Facts]:
 
 
 def open_rooms(
-    now: int | None, request: ClaimRuns, agents: Collection[str], facts: Facts
+    now: int | None, request: ClaimRuns, agents: Collection[str], facts: ClaimFacts
 ) -> Transaction[dict[str, Room]]:
     """The room of each agent that has a limit, or comes back at a rate. Those of which nothing is due are left alone, and get
     none: nobody shall wait for them.
@@ -205,7 +205,7 @@ def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, Room]) -
     return delays
 
 
-def lift_rates(now: int | None, app: str, agents: Collection[str], facts: Facts) -> Transaction[None]:
+def lift_rates(now: int | None, app: str, agents: Collection[str], facts: ClaimFacts) -> Transaction[None]:
     """A rate after a pause ends by itself, once nothing that had gathered is left."""
     for agent in sorted(set(agents) & set(facts.rates)):
         if not (yield from due_of(now, app, [agent])):

@@ -42,7 +42,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """Something that happened to a file. A deleted one is as it was last seen."""
 
     path: str
@@ -59,14 +59,14 @@ def known_of(item: Item) -> Known:
 
 
 @dataclass(slots=True)
-class Ledger:
+class FileLedger:
     """All paths of a source."""
 
     paths: dict[str, Known] = field(default_factory=dict)
     folders: Counter[str] = field(default_factory=Counter)  # with how many files that are there
 
     @classmethod
-    def of(cls, items: Iterable[Item]) -> Ledger:
+    def of(cls, items: Iterable[Item]) -> FileLedger:
         ledger = cls()
         for item in items:
             ledger.write(item.item, known_of(item))
@@ -86,11 +86,11 @@ class Ledger:
             return known is None or known.gone
         return known is not None and not known.gone and known.sure and known.sight == sight
 
-    def gone(self, path: str) -> list[Change]:
+    def gone(self, path: str) -> list[FileChange]:
         known = self.paths.get(path)
         return [] if known is None or known.gone else [self._tell(path, "deleted", known.sight, known.digest)]
 
-    def seen(self, path: str, sight: Sight, digest: str, *, sure: bool = True, away: bool = False) -> list[Change]:
+    def seen(self, path: str, sight: Sight, digest: str, *, sure: bool = True, away: bool = False) -> list[FileChange]:
         """It is there and complete. `away`: it certainly was not, for a moment."""
         known = self.paths.get(path)
         if known is None or known.gone:
@@ -112,8 +112,8 @@ class Ledger:
                 if not self.folders[place]:
                     del self.folders[place]
 
-    def _tell(self, path: str, operation: FileOperation, sight: Sight, digest: str, *, sure: bool = True) -> Change:
+    def _tell(self, path: str, operation: FileOperation, sight: Sight, digest: str, *, sure: bool = True) -> FileChange:
         known = self.paths.get(path)
         version = 1 if known is None else known.version + 1
         self.write(path, Known(version, sight, digest, operation == "deleted", sure))
-        return Change(path, operation, version, sight, digest)
+        return FileChange(path, operation, version, sight, digest)

@@ -22,12 +22,12 @@ from wakeful.stored_errors import words_of
 from wakeful.stores.verbs.take_in import TOLD_THEN
 from wakeful.triggers.files.contents import Contents, Stopped, open_file
 from wakeful.triggers.files.large import Large, LargeFiles
-from wakeful.triggers.files.ledger import UNREAD, Change, Known, Ledger
+from wakeful.triggers.files.ledger import UNREAD, FileChange, FileLedger, Known
 from wakeful.triggers.files.mounts import mount_of
 from wakeful.triggers.files.pattern import Pattern
-from wakeful.triggers.files.seen import LINK, SIZE, Candidate, Seen, unfit
+from wakeful.triggers.files.seen import LINK, SIZE, Candidate, FilesSeen, unfit
 from wakeful.triggers.files.sight import Sight, look
-from wakeful.triggers.files.walk import Found, walk
+from wakeful.triggers.files.walk import Walked, walk
 from wakeful.triggers.files.watcher import ADDED, DELETED, Hints
 from wakeful.triggers.source import SourceTrouble, Unreadable
 
@@ -55,7 +55,7 @@ class Looker:
     def __init__(
         self,
         pattern: Pattern,
-        ledger: Ledger,
+        ledger: FileLedger,
         *,
         settle: float,
         walk_every: float | None = None,
@@ -148,14 +148,14 @@ class Looker:
         with self._at_work:
             self._large.close()
 
-    def look(self, hints: Hints, *, everything: bool = False) -> Seen:
+    def look(self, hints: Hints, *, everything: bool = False) -> FilesSeen:
         """Take hints, or walk over everything, and tell what is complete by now; some of it, if it is much."""
         with self._at_work:
             if self.stopped:
                 raise Stopped
             return self._look(hints, everything=everything)
 
-    def _look(self, hints: Hints, *, everything: bool) -> Seen:
+    def _look(self, hints: Hints, *, everything: bool) -> FilesSeen:
         now = self._times()[0]
         self._be_there()
         placed = renamed_into_place(hints)
@@ -165,7 +165,7 @@ class Looker:
             self._walk(now)
         while self._folders_again and self._folders_again[0][0] <= now:
             self._walk_below(heapq.heappop(self._folders_again)[1])
-        seen = Seen()
+        seen = FilesSeen()
         gone: list[str] = []
         read = 0
         most = MOST if not self._known_already else len(self._order)
@@ -256,7 +256,7 @@ class Looker:
         except OSError:
             pass  # it is gone again, or the next walk over everything says what is the matter with it
 
-    def _compare(self, found: Found, *, there: Iterable[str]) -> None:
+    def _compare(self, found: Walked, *, there: Iterable[str]) -> None:
         for path, sight in found.files.items():
             if not self.ledger.is_old_news(path, sight):
                 self._notice(path)
@@ -326,7 +326,7 @@ class Looker:
 
     # what
 
-    def _examine(self, path: str, candidate: Candidate, seen: Seen, gone: list[str]) -> int:
+    def _examine(self, path: str, candidate: Candidate, seen: FilesSeen, gone: list[str]) -> int:
         """Tell what happened to it, or go on waiting; returns how much of it was read."""
         if self.stopped:
             raise Stopped
@@ -377,7 +377,7 @@ class Looker:
         finally:
             contents.close()
 
-    def _tell(self, seen: Seen, path: str, candidate: Candidate, sight: Sight, digest: str | None) -> None:
+    def _tell(self, seen: FilesSeen, path: str, candidate: Candidate, sight: Sight, digest: str | None) -> None:
         """What follows from what it holds. None: it is not known, and it is waited for until it stays as it is."""
         now, today = self._times()
         if digest is None:
@@ -394,7 +394,7 @@ class Looker:
 
     # large files
 
-    def _is_too_large(self, seen: Seen, path: str, sight: Sight) -> bool:
+    def _is_too_large(self, seen: FilesSeen, path: str, sight: Sight) -> bool:
         """It is not opened then, and listed by its name. What was there at the first look, and is no news, is not even that."""
         if self._max_size is None or sight.size <= self._max_size:
             return False
@@ -407,17 +407,17 @@ class Looker:
             )
         return True
 
-    def _put_aside(self, seen: Seen, path: str, candidate: Candidate, sight: Sight) -> None:
+    def _put_aside(self, seen: FilesSeen, path: str, candidate: Candidate, sight: Sight) -> None:
         """To be read in slices. Not sure of one that was there at the first look: should this process die, the next one reads it."""
         if self._known_already:
             self._know_unread(seen, path, sight, sure=False)
         self._large.add(path, Large(candidate, sight))
 
-    def _know_unread(self, seen: Seen, path: str, sight: Sight, *, sure: bool) -> None:
+    def _know_unread(self, seen: FilesSeen, path: str, sight: Sight, *, sure: bool) -> None:
         self.ledger.write(path, Known(1, sight, UNREAD, sure=sure))
         self._note(seen, path, [])
 
-    def _read_on(self, seen: Seen) -> None:
+    def _read_on(self, seen: FilesSeen) -> None:
         """One slice of one large file, and what follows if that was the last."""
         turn = self._large.next()
         if turn is None:
@@ -441,18 +441,18 @@ class Looker:
         self._large.drop(path)
         self._tell(seen, path, large.candidate, large.sight, digest)
 
-    def _note(self, seen: Seen, path: str, changes: list[Change]) -> None:
+    def _note(self, seen: FilesSeen, path: str, changes: list[FileChange]) -> None:
         seen.changes += changes
         if path in self.ledger.paths:
             seen.items[path] = self.ledger.paths[path].item(path)
 
-    def _cannot_read(self, seen: Seen, path: str, error: OSError) -> None:
+    def _cannot_read(self, seen: FilesSeen, path: str, error: OSError) -> None:
         if error.errno in LINKS:
             self._refuse_link(seen, path)
         else:
             self._refuse(seen, path, f"cannot be read ({error.strerror}): give this process the right to, or remove it")
 
-    def _refuse_link(self, seen: Seen, path: str) -> None:
+    def _refuse_link(self, seen: FilesSeen, path: str) -> None:
         if os.path.isdir(os.path.join(self.pattern.root, path)):
             reason = "is a link to a folder, and those are not entered: give the folder a files(…) of its own, or remove the link"
         elif self._follow:
@@ -464,7 +464,7 @@ class Looker:
             )
         self._refuse(seen, path, reason, LINK)
 
-    def _refuse(self, seen: Seen, path: str, reason: str, kind: str | None = None) -> None:
+    def _refuse(self, seen: FilesSeen, path: str, reason: str, kind: str | None = None) -> None:
         """Said once, for as long as it is so. `kind` lets one path be listed for several reasons, one after the other."""
         if self._told.get(path) == reason:
             return

@@ -16,10 +16,10 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.model import Event
-from wakeful.triggers.files.ledger import Change, FileOperation, Ledger
+from wakeful.triggers.files.ledger import FileChange, FileLedger, FileOperation
 from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.pattern import Pattern
-from wakeful.triggers.files.seen import Seen, refusals
+from wakeful.triggers.files.seen import FilesSeen, refusals
 from wakeful.triggers.files.watcher import Hints, Watcher
 from wakeful.triggers.mapping import apply_mapping
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
@@ -75,7 +75,7 @@ class FilesReader(Reader):
         mount = None if cursor is None else from_json(cursor).get("mount")
         looker = Looker(
             self._pattern,
-            Ledger.of(await self._context.memory.items_of(self._context.app, self.name)),
+            FileLedger.of(await self._context.memory.items_of(self._context.app, self.name)),
             settle=self._settle,
             walk_every=self._poll,
             mount=mount,
@@ -160,7 +160,7 @@ class FilesReader(Reader):
             self._hints |= hints
         self._heard.set()
 
-    def _batch(self, seen: Seen, looker: Looker) -> Batch:
+    def _batch(self, seen: FilesSeen, looker: Looker) -> Batch:
         batch = Batch(
             items=list(seen.items.values()),
             unreadable=seen.unreadable,
@@ -182,7 +182,7 @@ class FilesReader(Reader):
         return batch
 
 
-def event_of(change: Change, pattern: Pattern, source: str) -> Event:
+def event_of(change: FileChange, pattern: Pattern, source: str) -> Event:
     """The event of a change. Its subject is the file."""
     whole = f"{pattern.root.rstrip('/')}/{change.path}"
     folder, _, name = whole.rpartition("/")

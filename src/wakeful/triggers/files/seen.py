@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 
 from wakeful.stores.verbs.take_in import Item
-from wakeful.triggers.files.ledger import Change
+from wakeful.triggers.files.ledger import FileChange
 from wakeful.triggers.files.sight import Sight
 from wakeful.triggers.source import Unreadable
 
@@ -26,10 +26,10 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Seen:
+class FilesSeen:
     """What came of looking."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
     items: dict[str, Item] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)  # paths that were refused, and are not there any more

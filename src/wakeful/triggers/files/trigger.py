@@ -14,7 +14,7 @@ from wakeful.clock import SECOND, Duration, Microseconds, duration, seconds, wri
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event, digest
 from wakeful.size import read_size
-from wakeful.triggers.files.ledger import OPERATIONS, FileOperation, Ledger
+from wakeful.triggers.files.ledger import OPERATIONS, FileLedger, FileOperation
 from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.mounts import network_of
 from wakeful.triggers.files.pattern import Pattern, read_pattern
@@ -101,7 +101,7 @@ class Files:
         )
 
     async def problems(self) -> list[str]:
-        looker = Looker(self.pattern, Ledger(), settle=0.0)
+        looker = Looker(self.pattern, FileLedger(), settle=0.0)
         try:
             await asyncio.to_thread(looker.open)
         except SourceTrouble as trouble:

@@ -13,7 +13,7 @@ LINK = OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 @dataclass(slots=True)
-class Found:
+class Walked:
     """What a walk found. Of what is `closed`, nothing can be said: neither that something is there nor that it is not."""
 
     files: dict[str, Sight] = field(default_factory=dict)
@@ -28,11 +28,11 @@ class Found:
         return False
 
 
-def walk(pattern: Pattern, below: str = "", *, follow: bool = False) -> Found:
+def walk(pattern: Pattern, below: str = "", *, follow: bool = False) -> Walked:
     """The files in the root, or in one folder of it. OSError: that cannot be listed. Folders that are links are never entered; links
     to files are what they point at, with `follow`.
     """
-    found = Found()
+    found = Walked()
     places = pattern.start
     for name in filter(None, below.split("/")):
         places = pattern.enter(places, name)
@@ -57,7 +57,7 @@ def walk(pattern: Pattern, below: str = "", *, follow: bool = False) -> Found:
 
 
 def _take(
-    entry: os.DirEntry[str], path: str, places: Places, pattern: Pattern, found: Found, *, follow: bool
+    entry: os.DirEntry[str], path: str, places: Places, pattern: Pattern, found: Walked, *, follow: bool
 ) -> Places | None:
     """Note a file that is meant; where one stands in a folder that is to be entered."""
     try:
