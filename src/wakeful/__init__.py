@@ -6,9 +6,6 @@ The names below are loaded when they are first used: `wakeful --help` must not w
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from wakeful.names import HOMES as _HOMES
-from wakeful.version import __version__ as __version__
-
 if TYPE_CHECKING:
     from wakeful.app import App
     from wakeful.clock import SystemClock, VirtualClock
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
     from wakeful.triggers.installed import trigger
     from wakeful.triggers.on import on
     from wakeful.triggers.webhook import webhook
+    from wakeful.version import __version__ as __version__
 
 __all__ = [
     "App",
@@ -88,7 +86,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
+    from wakeful.names import HOMES
+
+    for module, names in HOMES.items():
         if name in names:
             value = globals()[name] = getattr(import_module(module), name)
             return value

@@ -36,4 +36,5 @@ HOMES: dict[str, tuple[str, ...]] = {
     "wakeful.triggers.installed": ("trigger",),
     "wakeful.triggers.on": ("on",),
     "wakeful.triggers.webhook": ("webhook",),
+    "wakeful.version": ("__version__",),
 }

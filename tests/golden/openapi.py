@@ -7,6 +7,10 @@ from typing import Any
 
 PLANNED = "it is one of two now: what was done, or what would be"
 NEEDED = "a request without it was refused before, too, and the document did not say so"
+EVENTS = (
+    "paths > /v1/replay > post > requestBody > content > application/json > schema > properties > events > properties"
+)
+NOT_NULL = "null was refused before, too, and the document did not say so"
 # Places that changed on purpose, with the reason. A place is a path of keys, joined by " > "; what stands below it is not
 # compared. An entry is reviewed like a change of the API, because it is one.
 REVIEWED: dict[str, str] = {
@@ -16,6 +20,11 @@ REVIEWED: dict[str, str] = {
     "components > schemas > DeadGroup > required": "inputs are among the groups, and have no error in common",
     "paths > /v1/deliveries/{id}/replay > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/deliveries/{id}/discard > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
+    "paths > /v1/runs/{id}/replay > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
+    "paths > /v1/runs/{id}/discard > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
+    f"{EVENTS} > type > type": NOT_NULL,
+    f"{EVENTS} > from > type": NOT_NULL,
+    f"{EVENTS} > agent > type": NOT_NULL,
     "paths > /v1/runs/{id}/fork > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/runs/{id}/fork > post > requestBody > required": NEEDED,
     "paths > /v1/runs/{id}/fork > post > requestBody > content > application/json > schema > required": NEEDED,

@@ -22,19 +22,20 @@ import pytest
 from wakeful import App
 from wakeful.clock import SystemClock
 from wakeful.demo import bank
+from wakeful.demo.account import Account, compare
 from wakeful.demo.app import HOOK, STEPS
+from wakeful.demo.bank import Book, Page
 from wakeful.demo.board import Board, Seen, SeenEffect
-from wakeful.demo.book import Book, Page
 from wakeful.demo.child import Bank
 from wakeful.demo.command import Command, program
 from wakeful.demo.counter import VARIABLE, Counter, write
 from wakeful.demo.feeder import Feeder
 from wakeful.demo.github import GitHub
 from wakeful.demo.lines import add_line
-from wakeful.demo.live import LiveView, Seats
-from wakeful.demo.pace import pace_for
+from wakeful.demo.live import LiveView
+from wakeful.demo.orders import pace_for
 from wakeful.demo.scene import Advice, Message, Row, Scene, what_became_of
-from wakeful.demo.summary import Account, compare
+from wakeful.demo.seats import Seats
 from wakeful.readers.reader import Reader
 from wakeful.stores.opening import open_database
 

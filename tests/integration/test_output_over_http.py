@@ -130,12 +130,12 @@ class TestDeliveries:
             shown(await http.post("/v1/deliveries/discard", json=body), 404)
             shown(await http.post("/v1/deliveries/discard", json={"filter": {"until": "1h"}}), 400)
             body["filter"]["until"] = "sometime"
-            assert shown(await http.post("/v1/deliveries/discard", json=body), 400)["field"] == "until"
+            assert shown(await http.post("/v1/deliveries/discard", json=body), 400)["field"] == "filter.until"
 
     async def test_many_in_slices_and_left_alone_when_they_die_again(
         self, app: App, monkeypatch: pytest.MonkeyPatch, post: Post
     ):
-        monkeypatch.setattr("wakeful.api.redo.SLICE", 2)
+        monkeypatch.setattr("wakeful.surface.http.SLICE", 2)
         tell(app)
         async with served(app) as (runtime, http):
             for number in range(5):

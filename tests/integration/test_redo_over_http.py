@@ -60,7 +60,7 @@ async def answer_of(answer: httpx2.Response, status: int = 200) -> dict[str, Any
 async def test_dead_letters_are_planned_replayed_in_slices_and_left_alone_when_they_die_again(
     shop: App, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("wakeful.api.redo.SLICE", 2)
+    monkeypatch.setattr("wakeful.surface.http.SLICE", 2)
     async with served(shop) as (runtime, http):
         for number in range(5):
             await go(runtime, {"where": "nowhere"}, id=str(number))

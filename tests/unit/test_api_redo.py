@@ -6,9 +6,9 @@ import pytest
 
 from support.fake_api import CURSOR, DEAD_DELIVERY, EFFECT, LETTER, Api, assert_problem
 from support.tokens import TOKEN, WITH_TOKEN
-from wakeful.api.redo import SLICE
 from wakeful.http.security import ApiSettings
 from wakeful.operations.redo import MANY
+from wakeful.surface.http import SLICE
 
 CHANGES = (
     "/v1/effects/eff/confirm",

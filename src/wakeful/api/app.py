@@ -19,7 +19,6 @@ from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
 from wakeful.api.ports import Agents, Door, Reader, Results, Store, Webhooks
-from wakeful.api.redo import redo_routes
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -64,7 +63,6 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *why_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *redo_routes(reader, store, agents, settings),
         *checkin_routes(door, reader, agents, settings.body_limit),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),

@@ -11,7 +11,6 @@ from starlette.routing import Route
 
 from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_checkins import checkin_paths
-from wakeful.api.openapi_redo import redo_paths, redo_schemas
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
 from wakeful.api.ports import Webhooks
@@ -114,7 +113,6 @@ def _paths() -> Json:
         ),
         **agent_paths(),
         **checkin_paths(),
-        **redo_paths(),
         "/v1/openapi.json": {
             "get": {
                 "operationId": "openapi",
@@ -216,7 +214,6 @@ def _schemas() -> Json:
         "PlainEvent": {**event, "required": ["id", "source", "type"]},
         "Receipts": listing("events", object_of(receipt, "source", "id", "status", "runs")),
         **waiting_schemas(receipt),
-        **redo_schemas(),
         **resource_schemas(all_resources()),
         "Story": {"type": "object"},
         "Health": object_of(

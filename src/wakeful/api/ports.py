@@ -6,16 +6,15 @@ All are protocols, so that the API can be tested and run without a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol, TypeVar
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
-from wakeful.model import Decision, Event, Flow, Receipt
-from wakeful.operations import checking_in, feeding, held, quarantine, redelivery, redo
+from wakeful.model import Event, Receipt
+from wakeful.operations import checking_in, quarantine
 from wakeful.stores.request import Request
-from wakeful.stores.stored import StoredEvent
 from wakeful.stores.verbs.sending import Sent
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
@@ -54,15 +53,7 @@ class Results(Protocol):
         ...
 
 
-class Reader(
-    redo.Reading,
-    held.ReadsHeldEffects,
-    redelivery.Reading,
-    feeding.Reading,
-    checking_in.ReadsCheckins,
-    quarantine.Counting,
-    Protocol,
-):
+class Reader(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
     """What is stored, as JSON-ready objects.
 
     Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
@@ -76,45 +67,12 @@ class Reader(
 
     async def alarm(self, key: str, /) -> dict[str, Any] | None: ...
 
-    async def runs(
-        self,
-        *,
-        agent: str | None = None,
-        state: str | None = None,
-        event: str | None = None,
-        subject: str | None = None,
-        action: str | None = None,
-        trace: str | None = None,
-        since: Microseconds | None = None,
-        until: Microseconds | None = None,
-        limit: int = 50,
-        after: str | None = None,
-    ) -> Shown:
-        """`{"runs": [...], "next": cursor or None}`, newest first."""
-        ...
-
     async def run(self, identifier: str, /) -> Shown | None:
         """One run with all that belongs to it, or None."""
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
         """The whole story of an event, a run, a delivery or a schedule, or None."""
-        ...
-
-    async def effects(
-        self,
-        *,
-        state: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
-        agent: str | None = None,
-        action: str | None = None,
-    ) -> Shown:
-        """`{"effects": [...], "next": cursor or None}`, newest first."""
-        ...
-
-    async def effect(self, identifier: str, /) -> Shown | None:
-        """One effect by its id or the beginning of it, or None."""
         ...
 
     async def expectations(self) -> list[Shown]:
@@ -185,12 +143,4 @@ class Agents(Protocol):
 
     def refuse_misfit_state(self, agent: str, text: str | None, /) -> None:
         """Raises NotFound for an agent without a state, InvalidState for a state that its next run could not read."""
-        ...
-
-    def judge(self, agent: str, /, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
-        """Policy, about handing a stored event to an agent."""
-        ...
-
-    def flow(self, agent: str, /) -> Callable[[StoredEvent], Flow] | None:
-        """The key and the priority that a stored event has for an agent, where that has any."""
         ...

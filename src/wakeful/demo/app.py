@@ -7,46 +7,48 @@
     inbox/*.md ───────► filing      wakes when a file is dropped into a folder
     /hooks/github ────► review      wakes when a signed request comes to a webhook
 
-Plain functions are steps, and what changes the outside world is an action. `@counted` is the demonstration's own: a body takes as many
-seconds as a real one would, and a line is written outside of the worker when it begins and when it ends.
+The work is pretended: a step takes as many seconds as a real one would, and writes a line outside of the worker when it begins
+and when it ends. Everything else is real.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Coroutine
 from decimal import Decimal
-from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from wakeful import App, Operation, Persistent, Run, Transient, action, env, files, on, step, webhook
 from wakeful.demo import bank
 from wakeful.demo.counter import counted
-from wakeful.demo.pace import pace
+from wakeful.demo.orders import pace
 from wakeful.verify import github
 
 INBOX = "WAKEFUL_DEMO_INBOX"
 HOOK = "/hooks/github"
 HOOK_SECRET = "WAKEFUL_DEMO_GITHUB"  # noqa: S105 the name of the variable that it is in
+ACT = "act"
+
+# How many seconds each step takes, in the order in which a run does them. The view draws them as a bar.
+SECONDS = {
+    "triage": {"classify": 0.5, "find_article": 0.6, "summarise": 0.7, "emit ticket.triaged": 0.0},
+    "answer": {"read_article": 0.4, "draft_reply": 0.6},
+    "invoice": {"load_invoice": 0.7, "match_amount": 0.8, "compute_tax": 0.8, "prepare_entry": 0.7},
+    "enrich": {"look_up": 0.4, "read_tags": 0.5, "rate": 0.4},
+    "refund": {"check_refund": 0.3, ACT: 0.0, "write_entry": 0.3},
+    "filing": {"read_note": 0.4, "file_away": 0.4},
+    "review": {"read_changes": 0.4, "write_review": 0.4},
+}
+STEPS = {agent: tuple(steps) for agent, steps in SECONDS.items()}
 
 app = App("operations")
 
 
 class Item(BaseModel):
-    """What all data here has: an id, by which `@counted` tells one from another."""
-
-    id: str
-
-
-class Ticket(Item):
-    text: str
-
-
-class Triaged(Item):
-    kind: str
-    summary: str
-    article: str
+    id: str  # by which the counter tells one from another
 
 
 class Payment(Item):
@@ -64,134 +66,59 @@ class Refund(Item):
     way: bank.Way
 
 
-class Note(Item):
-    path: Path
+def work(agent: str, name: str) -> Callable[[Item], Coroutine[Any, Any, str]]:
+    """The step of this name."""
+
+    @step(name=name)
+    async def body(item: Item) -> str:
+        async with counted(name, item.id, SECONDS[agent][name]):
+            return f"{name}: {item.id}"
+
+    return body
 
 
-class PullRequest(Item):
-    title: str
-
-
-# triage and answer
-
-
-@counted(0.5)
-def classify(ticket: Ticket) -> str:
-    words = {"error": "defect", "slow": "defect", "invoice": "billing", "vat": "billing"}
-    return next((kind for word, kind in words.items() if word in ticket.text.lower()), "question")
-
-
-@counted(0.6)
-def find_article(ticket: Ticket, kind: str) -> str:
-    return f"{kind}/{ticket.text.split()[1]}"
-
-
-@counted(0.7)
-def summarise(ticket: Ticket) -> str:
-    return ticket.text.partition(".")[0]
+async def do(run: Run, item: Item, *steps: str) -> None:
+    for name in steps:
+        await run.step(work(run.agent, name), item)
 
 
 @app.agent(on("ticket.created"), owner="support")
-async def triage(run: Run, ticket: Ticket) -> Triaged:
-    kind = await run.step(classify, ticket)
-    article = await run.step(find_article, ticket, kind)
-    summary = await run.step(summarise, ticket)
-    triaged = Triaged(id=ticket.id, kind=kind, summary=summary, article=article)
-    await run.emit("ticket.triaged", triaged, subject=ticket.id)
-    return triaged
-
-
-@counted(0.4)
-def read_article(ticket: Triaged) -> str:
-    return f"see {ticket.article}"
-
-
-@counted(0.6)
-def draft_reply(ticket: Triaged, advice: str) -> str:
-    return f"{ticket.id}: {ticket.summary}; {advice}"
+async def triage(run: Run, ticket: Item) -> None:
+    await do(run, ticket, "classify", "find_article", "summarise")
+    await run.emit("ticket.triaged", ticket, subject=ticket.id)
 
 
 @app.agent(on("ticket.triaged"), owner="support")
-async def answer(run: Run, ticket: Triaged) -> str:
-    advice = await run.step(read_article, ticket)
-    return await run.step(draft_reply, ticket, advice)
-
-
-# invoice
-
-
-@counted(0.7)
-def load_invoice(payment: Payment) -> Decimal:
-    return Decimal(payment.invoice % 80 + 20)
-
-
-@counted(0.8)
-def match_amount(payment: Payment, billed: Decimal) -> Decimal:
-    return payment.amount - billed
-
-
-@counted(0.8)
-def compute_tax(payment: Payment) -> Decimal:
-    return (payment.amount * Decimal("0.2")).quantize(Decimal("0.01"))
-
-
-@counted(0.7)
-def prepare_entry(payment: Payment, difference: Decimal, tax: Decimal) -> str:
-    return f"{payment.id}: {payment.amount} {payment.currency}, tax {tax}, difference {difference}"
+async def answer(run: Run, ticket: Item) -> None:
+    await do(run, ticket, "read_article", "draft_reply")
 
 
 @app.agent(on("payment.received"), owner="accounts")
-async def invoice(run: Run, payment: Payment) -> str:
-    billed = await run.step(load_invoice, payment)
-    difference = await run.step(match_amount, payment, billed)
-    tax = await run.step(compute_tax, payment)
-    return await run.step(prepare_entry, payment, difference, tax)
+async def invoice(run: Run, payment: Payment) -> None:
+    await do(run, payment, "load_invoice", "match_amount", "compute_tax", "prepare_entry")
 
 
-# enrich
-
-
-UNKNOWN = "old-"
 calls: Counter[str] = Counter()
 
 
 @step(attempts=6, backoff="800ms")
-@counted(0.4)
-def look_up(host: Host) -> str:
+async def look_up(host: Host) -> str:
     """The inventory has weak days: it has no old hosts, and refuses the first two calls about a shaky one."""
-    if host.id.startswith(UNKNOWN):
-        raise Persistent(f"the inventory has no host {host.id}")
-    calls[host.id] += 1
-    if host.shaky and calls[host.id] == 1:
-        raise Transient("the inventory answered 503")
-    if host.shaky and calls[host.id] == 2:
-        raise Transient("the inventory answered 503 with Retry-After", retry_after=2.6 * pace())
-    return f"rack {len(host.id)}"
-
-
-@counted(0.5)
-def read_tags(host: Host, place: str) -> list[str]:
-    return [host.id.partition("-")[0], place]
-
-
-@counted(0.4)
-def rate(host: Host, tags: list[str]) -> int:
-    return len(host.id) + len(tags)
+    async with counted("look_up", host.id, SECONDS["enrich"]["look_up"]):
+        if host.id.startswith("old-"):
+            raise Persistent(f"the inventory has no host {host.id}")
+        calls[host.id] += 1
+        if host.shaky and calls[host.id] == 1:
+            raise Transient("the inventory answered 503")
+        if host.shaky and calls[host.id] == 2:
+            raise Transient("the inventory answered 503 with Retry-After", retry_after=2.6 * pace())
+        return f"rack {len(host.id)}"
 
 
 @app.agent(on("host.added"), owner="platform")
-async def enrich(run: Run, host: Host) -> dict[str, int]:
-    place = await run.step(look_up, host)
-    tags = await run.step(read_tags, host, place)
-    return {host.id: await run.step(rate, host, tags)}
-
-
-# refund
-
-
-@counted(0.3)
-def check_refund(wanted: Refund) -> bool:
-    return wanted.amount < LARGEST_REFUND
+async def enrich(run: Run, host: Host) -> None:
+    await run.step(look_up, host)
+    await do(run, host, "read_tags", "rate")
 
 
 @action(safety="idempotent", timeout="1s", backoff="300ms")
@@ -216,85 +143,29 @@ async def send_cheque(_: Operation, wanted: Refund) -> str | None:
     return await bank.pay("cheque", wanted.id, str(wanted.amount))
 
 
-@counted(0.3)
-def write_entry(wanted: Refund, booking: str | None) -> str:
-    return f"{wanted.id}: {wanted.amount} paid back by {wanted.way}, booking {booking or 'on the statement'}"
-
-
-LARGEST_REFUND = Decimal(500)
-PAYMENTS = {"transfer": transfer, "card": pay_to_card, "cheque": send_cheque}
-
-
 @app.agent(on("refund.requested"), owner="accounts")
-async def refund(run: Run, wanted: Refund) -> str:
-    if not await run.step(check_refund, wanted):
-        raise Persistent(f"{wanted.amount} is more than {LARGEST_REFUND}")
-    booking = await run.act(PAYMENTS[wanted.way], wanted)
-    return await run.step(write_entry, wanted, booking)
+async def refund(run: Run, wanted: Refund) -> None:
+    await do(run, wanted, "check_refund")
+    await run.act({"transfer": transfer, "card": pay_to_card, "cheque": send_cheque}[wanted.way], wanted)
+    await do(run, wanted, "write_entry")
 
 
-# filing
+NOTES = files(f"{os.environ.get(INBOX, 'inbox')}/*.md", settle="200ms", operations="created", data='{"id": data.name}')
 
 
-@counted(0.4)
-def read_note(note: Note) -> list[str]:
-    return note.path.read_text(encoding="utf-8").split()
+@app.agent(NOTES, owner="support")
+async def filing(run: Run, note: Item) -> None:
+    await do(run, note, "read_note", "file_away")
 
 
-@counted(0.4)
-def file_away(note: Note, words: list[str]) -> str:
-    return f"{note.id}: {len(words)} words, filed under {words[0].lower()}"
-
-
-@app.agent(
-    files(
-        f"{os.environ.get(INBOX, 'inbox')}/*.md",
-        settle="200ms",
-        operations="created",
-        data='{"id": data.name, "path": data.path}',
-    ),
-    owner="support",
+PULL_REQUESTS = webhook(
+    HOOK,
+    verify=github(secret=env(HOOK_SECRET)),
+    type="github.pull_request.opened",
+    data='{"id": data.repository.name + "#" + string(data.number)}',
 )
-async def filing(run: Run, note: Note) -> str:
-    words = await run.step(read_note, note)
-    return await run.step(file_away, note, words)
 
 
-# review
-
-
-@counted(0.4)
-def read_changes(asked: PullRequest) -> int:
-    return len(asked.title)
-
-
-@counted(0.4)
-def write_review(asked: PullRequest, lines: int) -> str:
-    return f"{asked.id}: {asked.title}, {lines} lines, looks good"
-
-
-@app.agent(
-    webhook(
-        HOOK,
-        verify=github(secret=env(HOOK_SECRET)),
-        type="github.pull_request.opened",
-        data='{"id": data.repository.name + "#" + string(data.number), "title": data.pull_request.title}',
-    ),
-    owner="platform",
-)
-async def review(run: Run, asked: PullRequest) -> str:
-    lines = await run.step(read_changes, asked)
-    return await run.step(write_review, asked, lines)
-
-
-# What the view draws as a bar, in the order in which a run does it.
-ACT = "act"
-STEPS: dict[str, tuple[str, ...]] = {
-    "triage": ("classify", "find_article", "summarise", "emit ticket.triaged"),
-    "answer": ("read_article", "draft_reply"),
-    "invoice": ("load_invoice", "match_amount", "compute_tax", "prepare_entry"),
-    "enrich": ("look_up", "read_tags", "rate"),
-    "refund": ("check_refund", ACT, "write_entry"),
-    "filing": ("read_note", "file_away"),
-    "review": ("read_changes", "write_review"),
-}
+@app.agent(PULL_REQUESTS, owner="platform")
+async def review(run: Run, asked: Item) -> None:
+    await do(run, asked, "read_changes", "write_review")

@@ -8,26 +8,29 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Self
+
+from wakeful.demo.board import moment
+from wakeful.readers.reader import Reader
 
 LOOK_EVERY = 0.03
 
 
-class Processes(Protocol):
-    """Who works on the store."""
-
-    async def processes(self) -> list[dict[str, Any]]: ...
+class ChildDied(Exception):
+    """The worker or the bank ended, and the director had not killed it."""
 
 
+@dataclass(slots=True)
 class Child:
     """One process. Its session is its own, so that Ctrl-C reaches only the director."""
 
-    def __init__(self, process: Process, log: Path) -> None:
-        self.process = process
-        self.log = log
-        self.pid = process.pid
-        self.expected_to_end = False
+    process: Process
+    log: Path
+    expected_to_end: bool = False
+    joined_at: float | None = None  # when a worker was found at work
+    port: int = 0
 
     @classmethod
     async def start(cls, module: str, *words: str, log: Path, **variables: str) -> Self:
@@ -41,8 +44,8 @@ class Child:
         return cls(process, log)
 
     @property
-    def died_by_itself(self) -> bool:
-        return self.process.returncode is not None and not self.expected_to_end
+    def pid(self) -> int:
+        return self.process.pid
 
     @property
     def ending(self) -> str:
@@ -50,19 +53,33 @@ class Child:
         code = self.process.returncode
         return f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
 
-    async def kill(self) -> None:
+    def check(self, what: str) -> None:
+        """Raise ChildDied if it ended by itself."""
+        if self.process.returncode is not None and not self.expected_to_end:
+            said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+            ending = f"{what} {self.pid} ended with {self.ending}, and not by this demonstration."
+            raise ChildDied("\n".join([f"{ending} The end of its log:", *said]))
+
+    async def join(self, reader: Reader) -> None:
+        """Wait until the store has a row of this worker."""
+        while self.joined_at is None:
+            for one in await reader.processes():
+                if one["pid"] == self.pid and one["state"] == "alive":
+                    self.joined_at = moment(one["started_at"])
+            await asyncio.sleep(LOOK_EVERY)
+
+    def kill(self) -> None:
         """SIGKILL: no handler, no goodbye, no chance to save anything."""
         self._signal(signal.SIGKILL)
-        await self.process.wait()
 
     async def stop(self, at_most: float) -> None:
         """Ask it to finish or give back what runs; kill it if it does not end in time."""
         self._signal(signal.SIGTERM)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(at_most):
                 await self.process.wait()
-        except TimeoutError:
-            await self.kill()
+        self.kill()
+        await self.process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
         self.expected_to_end = True
@@ -70,27 +87,12 @@ class Child:
             self.process.send_signal(number)
 
 
-class Worker(Child):
-    """It executes runs, until it is killed."""
-
-    async def joined_at(self, store: Processes) -> str | None:
-        """When it joined: wait until its row is in the store. None if it died before."""
-        while not self.died_by_itself:
-            for one in await store.processes():
-                if one["pid"] == self.pid and one["state"] == "alive":
-                    return str(one["started_at"])
-            await asyncio.sleep(LOOK_EVERY)
-        return None
-
-
 class Bank(Child):
     """It is asked by workers, and outlives them."""
-
-    port = 0
 
     @classmethod
     async def open(cls, *, book: Path, log: Path) -> Bank:
         one = await cls.start("wakeful.demo.bank", str(book), log=log)
         assert one.process.stdout is not None  # noqa: S101 it is a pipe
-        one.port = int(await one.process.stdout.readline() or 0)  # 0: it has ended, and the director will say so
+        one.port = int(await one.process.stdout.readline() or 0)  # 0: it has ended, and `check` will say so
         return one

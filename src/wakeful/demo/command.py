@@ -1,4 +1,4 @@
-"""A command of Wakeful: as somebody would type it, and as it is started here, in a process of its own."""
+"""A command of Wakeful: as a person would type it, and as it is started here, in a process of its own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import shlex
 import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-PROGRAM = "wakeful"
 
 
 class CommandFailed(Exception):
@@ -20,10 +17,10 @@ class CommandFailed(Exception):
 
 
 def program() -> str:
-    """How somebody at a terminal calls Wakeful."""
-    if shutil.which(PROGRAM) is not None:
-        return PROGRAM
-    beside = Path(sys.executable).with_name(PROGRAM)
+    """How a person at a terminal calls Wakeful."""
+    if shutil.which("wakeful") is not None:
+        return "wakeful"
+    beside = Path(sys.executable).with_name("wakeful")
     return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
 
 
@@ -40,12 +37,13 @@ class Command:
     def folded(self, width: int) -> list[str]:
         """In lines of a terminal, which a shell takes as one: each but the last ends with a backslash.
 
-        What is longer than a line is broken too, where it can be: what follows of it stands at the very left, because a
-        space would end the word, and between quotes the backslash would be part of it.
+        A value that is longer than a line is broken too, unless it has quotes, where the backslash would be part of it.
+        The rest of a broken value stands at the very left, because a space would end the word.
         """
-        lines: list[str] = []
-        line = program()
-        for part in self._parts():
+        lines, line = [], program()
+        words = iter(self.words)
+        for word in words:
+            part = shlex.join([word, next(words)] if word.startswith("--") else [word])
             if len(line) + len(part) + 3 <= width:
                 line += f" {part}"
                 continue
@@ -55,12 +53,6 @@ class Command:
                 lines.append(line[: width - 1] + "\\")
                 line = line[width - 1 :]
         return [*lines, line]
-
-    def _parts(self) -> Iterator[str]:
-        """What should stay in one line: a word, or an option and its value."""
-        words = iter(self.words)
-        for word in words:
-            yield shlex.join([word, next(words)] if word.startswith("--") else [word])
 
     async def execute(self) -> tuple[int, str]:
         """Its exit code, and what it said."""

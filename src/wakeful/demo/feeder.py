@@ -1,7 +1,7 @@
 """What comes in, and when: a steady mix, and now and then something that makes trouble.
 
-Each event goes in by the one door (`app.emit`) and is answered when it is on disk; what was answered is remembered here, to be
-looked for in the store at the end. A webhook is answered likewise, over HTTP. Files go into a folder, and nobody answers:
+Each event goes in by the one door (`app.emit`) and is answered when it is on disk; the answers are remembered here, to be
+looked for in the store at the end. A webhook is answered likewise, over HTTP. Files go into a folder without any answer:
 the worker that reads the folder must find them.
 """
 
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.app import App
-from wakeful.demo.app import UNKNOWN
 from wakeful.demo.bank import Way
 from wakeful.demo.github import GitHub
 from wakeful.model import Receipt
@@ -26,17 +25,6 @@ ROUND = 40.0
 FEED_EVERY = 0.75
 LAST_RUNS = 5.0  # what the last runs need after the last event
 REFUSED = 401
-TEXTS = (
-    "The export ends with an error after ten minutes. It worked last week.",
-    "The invoice shows the wrong VAT rate. The country is right.",
-    "How can a report be sent every Monday. It is sent daily now.",
-    "Search is slow since the update. Other pages are fine.",
-)
-NOTES = (
-    "Keys: the spare ones are with the porter.",
-    "Meeting moved to Thursday, same room.",
-    "Printer on the second floor is out of toner again.",
-)
 HOSTS = ("web", "db", "cache", "queue", "mail")
 
 
@@ -48,13 +36,12 @@ class Feeder:
         self._inbox = inbox
         self._github = github
         self._say = say
-        self._mix = itertools.cycle((self.payment, self.ticket, self.payment, self.host, self.payment, self.ticket))
         self._numbers = defaultdict(lambda: itertools.count(1), P=itertools.count(101), T=itertools.count(501))
         self._last_payment: dict[str, Any] = {}
         self.receipts: list[Receipt] = []
         self.dropped: list[str] = []
         self.called = 0  # webhooks
-        self.forged = 0  # and those of somebody who does not know the secret
+        self.forged = 0  # and those of a caller that does not know the secret
         self.turned_away = 0
         self.duplicates = 0
         self.corrections: dict[str, dict[str, Any]] = {}  # what the data of a poisoned payment should have been
@@ -63,22 +50,20 @@ class Feeder:
     async def play(self, elapsed: Callable[[], float], seconds: float | None, pace: float) -> None:
         """Feed, until shortly before the end."""
         last = math.inf if seconds is None else max(1.0, seconds - LAST_RUNS * pace)
-        specials, next_regular = self._specials(), 0.0
-        next_special, send_special = next(specials)
-        while min(next_regular, next_special * pace) < last:
-            await asyncio.sleep(max(0.0, min(next_regular, next_special * pace) - elapsed()))
-            if next_special * pace <= next_regular:
-                await send_special()
-                next_special, send_special = next(specials)
-            else:
-                await next(self._mix)()
-                next_regular += FEED_EVERY * pace
+        for at, send in self._schedule():
+            if at * pace >= last:
+                break
+            await asyncio.sleep(max(0.0, at * pace - elapsed()))
+            await send()
         self.over.set()
 
-    def _specials(self) -> Iterator[tuple[float, Callable[[], Awaitable[object]]]]:
-        """What comes in beside the steady mix, in each round: when, and what."""
+    def _schedule(self) -> Iterator[tuple[float, Callable[[], Awaitable[object]]]]:
+        """When, at pace 1, and what: the steady mix, and beside it what comes in each round."""
+        mix = (self.payment, self.ticket, self.payment, self.host, self.payment, self.ticket)
+        regular = zip(itertools.count(0.0, FEED_EVERY), itertools.cycle(mix), strict=False)
+        next_regular = next(regular)
         for number in itertools.count():
-            for at, what in (
+            for at, send in (
                 (0.2, partial(self.refund, "transfer")),
                 (1.2, self.file),
                 (1.4, self.signed_webhook),
@@ -94,7 +79,10 @@ class Feeder:
                 (6.7, self.payment),
                 (6.8, self.payment),
             ):
-                yield number * ROUND + at, what
+                while next_regular[0] < number * ROUND + at:
+                    yield next_regular
+                    next_regular = next(regular)
+                yield number * ROUND + at, send
 
     # the steady mix
 
@@ -104,12 +92,12 @@ class Feeder:
         await self._send("payment.received", self._last_payment)
 
     async def ticket(self) -> None:
-        number, name = self._next("T")
-        await self._send("ticket.created", {"id": name, "text": TEXTS[number % len(TEXTS)]})
+        await self._send("ticket.created", {"id": self._next("T")[1], "text": "The export ends with an error."})
 
     async def host(self) -> None:
-        number = next(self._numbers["host"])
-        await self._host(f"{HOSTS[number % len(HOSTS)]}-{number}", shaky=number % 2 == 1)
+        number, event = self._next("H")
+        host = f"{HOSTS[number % len(HOSTS)]}-{number}"
+        await self._send("host.added", {"id": host, "shaky": number % 2 == 1}, event)
 
     # trouble
 
@@ -126,7 +114,7 @@ class Feeder:
 
     async def unknown_host(self) -> None:
         """A step of its run will fail, and would every time."""
-        await self._host(f"{UNKNOWN}{next(self._numbers[UNKNOWN])}", shaky=False)
+        await self._send("host.added", {"id": self._next("old")[1]})
 
     async def unmatched(self) -> None:
         """An event that no agent handles."""
@@ -135,14 +123,13 @@ class Feeder:
 
     async def again(self) -> None:
         """The last payment a second time, as webhooks do."""
-        if self._last_payment and (await self._send("payment.received", self._last_payment)).status == "duplicate":
+        if await self._send("payment.received", self._last_payment) == "duplicate":
             self._say(f"Payment {self._last_payment['id']} was delivered a second time: still one run.")
 
     async def file(self, ending: str = ": an agent wakes on it.") -> None:
         """A file is dropped into the folder."""
-        number = next(self._numbers["note"])
-        name = f"note-{number}.md"
-        (self._inbox / name).write_text(NOTES[number % len(NOTES)], encoding="utf-8")
+        name = f"{self._next('note')[1]}.md"
+        (self._inbox / name).write_text("Keys: the spare ones are with the porter.", encoding="utf-8")
         self.dropped.append(name)
         self._say(f"{name} was dropped into inbox/{ending}")
 
@@ -152,29 +139,26 @@ class Feeder:
 
     async def webhook(self) -> tuple[str, int]:
         """A signed request comes in over HTTP: what it is about, and the status of the answer."""
-        self.called += 1  # before the answer: whoever is interrupted in between has called all the same
+        self.called += 1  # before the answer: a caller that is interrupted in between has called all the same
         asked, status, receipts = await self._github.open_pull_request()
         self.receipts += receipts
         return asked, status
 
     async def forged_webhook(self) -> None:
-        """The same from somebody who does not know the secret."""
+        """The same from a caller that does not know the secret."""
         status = await self._github.pretend()
         self.forged += 1
         self.turned_away += status == REFUSED
         self._say(f"A webhook with a wrong signature: answered {status}, kept in quarantine.")
 
-    def _next(self, letter: str) -> tuple[int, str]:
-        number = next(self._numbers[letter])
-        return number, f"{letter}-{number}"
+    def _next(self, kind: str) -> tuple[int, str]:
+        number = next(self._numbers[kind])
+        return number, f"{kind}-{number}"
 
-    async def _host(self, host: str, *, shaky: bool) -> None:
-        await self._send("host.added", {"id": host, "shaky": shaky}, event=self._next("H")[1])
-
-    async def _send(self, kind: str, data: dict[str, Any], event: str | None = None) -> Receipt:
+    async def _send(self, kind: str, data: dict[str, Any], event: str | None = None) -> str:
         receipt = await self._app.emit(kind, data, id=event or data["id"], subject=data["id"])
         if receipt.status == "duplicate":
             self.duplicates += 1
         else:
             self.receipts.append(receipt)
-        return receipt
+        return receipt.status

@@ -28,7 +28,6 @@ from wakeful.tokens import new_token
 HOST = "127.0.0.1"
 LONGEST = 30.0  # for an answer, on a machine that has other things to do
 REPOSITORY = "shop"
-TITLES = ("Mend the basket", "Sell in more countries", "Quicker search")
 
 
 class Server(uvicorn.Server):
@@ -42,51 +41,49 @@ class Server(uvicorn.Server):
 class GitHub:
     """Sends webhooks."""
 
-    def __init__(self, base: str, http: httpx2.AsyncClient) -> None:
-        self._url = base + HOOK
+    def __init__(self, http: httpx2.AsyncClient) -> None:
         self._http = http
         self._numbers = itertools.count(7)
 
     async def open_pull_request(self) -> tuple[str, int, list[Receipt]]:
-        """Tell that somebody asks for a review: of what, and what was answered."""
+        """Ask for a review: of what, and what was answered."""
         number = next(self._numbers)
         answer = await self._post(number, os.environ[HOOK_SECRET])
         receipts = [Receipt.from_json(one) for one in answer.json()["events"]] if answer.is_success else []
         return f"{REPOSITORY}#{number}", answer.status_code, receipts
 
     async def pretend(self) -> int:
-        """Somebody else calls, and signs with what might be the secret; the status of the answer."""
+        """Another caller signs with what might be the secret; the status of the answer."""
         return (await self._post(6, "password")).status_code
 
     async def _post(self, number: int, secret: str) -> httpx2.Response:
-        told = {
+        body = json.dumps({
             "action": "opened",
             "number": number,
-            "pull_request": {"title": TITLES[number % len(TITLES)]},
+            "pull_request": {"title": "Mend the basket"},
             "repository": {"name": REPOSITORY, "full_name": f"octo/{REPOSITORY}"},
-        }
-        body = json.dumps(told).encode()
+        }).encode()  # fmt: skip
         headers = {
             "Content-Type": "application/json",
             "X-GitHub-Event": "pull_request",
             "X-GitHub-Delivery": f"delivery-{number}",
             "X-Hub-Signature-256": "sha256=" + hmac.new(secret.encode(), body, "sha256").hexdigest(),
         }
-        return await self._http.post(self._url, content=body, headers=headers)
+        return await self._http.post(HOOK, content=body, headers=headers)
 
 
 @contextlib.asynccontextmanager
 async def github_beside(app: App) -> AsyncIterator[GitHub]:
-    """Serve a running app, under a secret that nobody else knows, and let GitHub know where."""
+    """Serve a running app, under a secret that no other program knows, and let GitHub know where."""
     os.environ[HOOK_SECRET] = secrets.token_hex(16)
-    listener = socket.create_server((HOST, 0))
     # Only webhooks are called, and the token is for the rest: no other program of this machine has it.
     server = Server(uvicorn.Config(app.asgi(token=new_token()), log_config=None, access_log=False, lifespan="off"))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        async with httpx2.AsyncClient(trust_env=False, timeout=LONGEST) as http:
-            yield GitHub(f"http://{HOST}:{listener.getsockname()[1]}", http)
-    finally:
-        server.should_exit = True
-        await serving
-        listener.close()
+    with socket.create_server((HOST, 0)) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        address = f"http://{HOST}:{listener.getsockname()[1]}"
+        try:
+            async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=LONGEST) as http:
+                yield GitHub(http)
+        finally:
+            server.should_exit = True
+            await serving

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 
 def add_line(path: str | Path, entry: dict[str, Any]) -> None:
-    """Add a line in one write: it is there whole or not at all, whatever happens to this process afterwards."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(handle, json.dumps(entry).encode() + b"\n")
-    finally:
-        os.close(handle)
+    """Add a line in one unbuffered write: a kill leaves it whole or leaves nothing of it."""
+    with Path(path).open("ab", buffering=0) as file:
+        file.write(json.dumps(entry).encode() + b"\n")
 
 
 class Lines:
@@ -24,13 +21,14 @@ class Lines:
         self.path = path
         self._position = 0
 
-    def added(self) -> list[dict[str, Any]]:
-        """What was added since the last time."""
+    def added(self) -> Iterator[dict[str, Any]]:
+        """The lines that were added since the last time."""
         if not self.path.exists():
-            return []
+            return
         with self.path.open("rb") as file:
             file.seek(self._position)
-            added = file.read()
-        whole = added[: added.rfind(b"\n") + 1]
-        self._position += len(whole)
-        return [json.loads(line) for line in whole.splitlines()]
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # it is being written
+                self._position += len(line)
+                yield json.loads(line)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from wakeful.demo.bank import Page
 from wakeful.demo.board import Mark, Seen, SeenEffect
-from wakeful.demo.book import Page
 from wakeful.demo.command import Command
 from wakeful.demo.counter import Counter
 
@@ -42,10 +42,6 @@ class Row:
     note: str
     ended_for: float | None  # seconds since its end; None while it is open
 
-    @property
-    def is_open(self) -> bool:
-        return self.ended_for is None
-
 
 @dataclass(slots=True)
 class Scene:
@@ -65,23 +61,15 @@ class Scene:
 
 def row_of(seen: Seen, counter: Counter, worker: int | None, now: float) -> Row:
     """A run as a line of the table."""
-    marks = seen.marks(counter, worker)
-    return Row(
-        seen.id,
-        seen.agent,
-        f"{seen.type} {seen.subject}",
-        seen.state,
-        marks,
-        seen.tries,
-        max(0.0, (seen.finished_at or now) - seen.created_at),
-        note_of(seen, marks, worker, now),
-        None if seen.is_open else now - (seen.finished_at or now),
-    )
+    event, marks = f"{seen.type} {seen.subject}", seen.marks(counter, worker)
+    end = seen.finished_at or now
+    ended_for = None if seen.is_open else now - end
+    note, lasted = note_of(seen, marks, worker, now), max(0.0, end - seen.created_at)
+    return Row(seen.id, seen.agent, event, seen.state, marks, seen.tries, lasted, note, ended_for)
 
 
 def note_of(seen: Seen, marks: list[Mark], worker: int | None, now: float) -> str:
     """The one thing to know about a run."""
-    step = len(seen.recorded) + 1
     if seen.state == "dead":
         return reason_of(seen)
     if seen.state == "waiting" and seen.due_at is not None:
@@ -89,14 +77,12 @@ def note_of(seen: Seen, marks: list[Mark], worker: int | None, now: float) -> st
     if seen.state == "held":
         return "a person must say"
     if "cut" in marks:
-        return f"killed in step {step}"
+        return f"killed in step {len(seen.recorded) + 1}"
     if "again" in marks:
         return "last try failed"
     if seen.kept is not None and seen.was_resumed:
         return f"resumed at step {seen.kept + 1}" if seen.kept else "began again"
-    if seen.state == "ready" and worker is None:
-        return "no worker yet"
-    return ""
+    return "no worker yet" if seen.state == "ready" and worker is None else ""
 
 
 def reason_of(seen: Seen, error: str | None = None) -> str:
@@ -107,22 +93,18 @@ def reason_of(seen: Seen, error: str | None = None) -> str:
 
 def what_became_of(seen: Seen, effect: SeenEffect, page: Page) -> str:
     """An effect in words: what went wrong, what was done about it, and how often it happened outside."""
-    what = f"{effect.action} {seen.subject}: "
-    if (remedy := _remedy_of(effect, page)) is not None:
-        trouble = "the kill cut off the answer" if seen.was_cut_off_while_acting else "answered too late"
-        what += f"{trouble}; {remedy}"
-    return what if effect.state == "held" else f"{what}done {times(page.booked)}."
-
-
-def _remedy_of(effect: SeenEffect, page: Page) -> str | None:
+    trouble = "the kill cut off the answer" if seen.was_cut_off_while_acting else "answered too late"
     if effect.state == "held":
-        return "done or not? Held for a person."
+        return f"{effect.action} {seen.subject}: {trouble}; done or not? Held for a person."
     if effect.settled_by is not None:
         verb = "abandoned" if effect.state == "abandoned" else "repeated" if effect.tries > 1 else "confirmed"
-        return f"held, {verb} by {effect.settled_by}: "
-    if effect.tries > 1:
-        return "asked again" + (" under the same id: " if effect.safety == "idempotent" else ", as it was not there: ")
-    return "looked for and found: " if page.looked else None
+        story = f"{trouble}; held, {verb} by {effect.settled_by}: "
+    elif effect.tries > 1:
+        reason = " under the same id" if effect.safety == "idempotent" else ", as it was not there"
+        story = f"{trouble}; asked again{reason}: "
+    else:
+        story = f"{trouble}; looked for and found: " if page.looked else ""
+    return f"{effect.action} {seen.subject}: {story}done {times(page.booked)}."
 
 
 def times(count: int) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Protocol, Self
+from contextlib import AbstractContextManager, nullcontext
 
 from rich.console import Console
 
@@ -13,58 +12,46 @@ from wakeful.demo.scene import Advice, Message, Scene
 
 NARROWEST = 72
 LOWEST = 18
-
-
-class View(Protocol):
-    """Where the director shows things."""
-
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
-    def tell(self, message: Message) -> None: ...
-    def paint(self, scene: Scene) -> None: ...
-
-
-def choose_view(console: Console, environment: Mapping[str, str] = os.environ) -> View:
-    """The live picture where it can be drawn."""
-    drawable = console.is_terminal and not console.is_dumb_terminal and not environment.get("NO_COLOR")
-    if drawable and console.width >= NARROWEST and console.height >= LOWEST:
-        return LiveView(console)
-    return PlainView(console)
+PROGRESS_EVERY = 2.0
+PROGRESS = (
+    "- accepted {events accepted}, done {runs done}, open {runs open}, dead {dead letters}; "
+    "steps {steps finished}, twice {steps executed twice}"
+)
 
 
 class PlainView:
     """Lines of progress: what happened, and every few seconds how far it is."""
 
-    every = 2.0
-
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._next = self.every
+        self._next = PROGRESS_EVERY
         self._advised: set[Advice] = set()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
+    def screen(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def tell(self, message: Message) -> None:
-        self._print(message.at, message.text)
+        self._print(f"{message.at:6.1f} s  {message.text}")
 
     def paint(self, scene: Scene) -> None:
         if scene.advice is not None and scene.advice not in self._advised:
             self._advised.add(scene.advice)
-            self._print(scene.elapsed, scene.advice.text)
-            self._console.print(f"          $ {scene.advice.command.shown()}", markup=False, soft_wrap=True)
-        if scene.elapsed < self._next:
-            return
-        self._next = scene.elapsed + self.every
-        counts = scene.counts
-        self._print(
-            scene.elapsed,
-            f"- accepted {counts['events accepted']}, done {counts['runs done']}, open {counts['runs open']}, "
-            f"dead {counts['dead letters']}; steps {counts['steps finished']}, twice {counts['steps executed twice']}",
-        )
+            self.tell(Message(scene.elapsed, scene.advice.text))
+            self._print(f"          $ {scene.advice.command.shown()}")
+        if scene.elapsed >= self._next:
+            self._next = scene.elapsed + PROGRESS_EVERY
+            self.tell(Message(scene.elapsed, PROGRESS.format_map(scene.counts)))
 
-    def _print(self, at: float, text: str) -> None:
-        self._console.print(f"{at:6.1f} s  {text}", markup=False, soft_wrap=True)
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
+
+
+View = LiveView | PlainView
+
+
+def choose_view(console: Console) -> View:
+    """The live picture where it can be drawn."""
+    drawable = console.is_terminal and not console.is_dumb_terminal and not os.environ.get("NO_COLOR")
+    if drawable and console.width >= NARROWEST and console.height >= LOWEST:
+        return LiveView(console)
+    return PlainView(console)

@@ -6,15 +6,12 @@ import asyncio
 import sys
 
 from wakeful.demo.app import app
-from wakeful.demo.ending import told_to_end
-from wakeful.demo.pace import pace
+from wakeful.demo.orders import pace, told_to_end
 from wakeful.telemetry.logs import configure_logs
-
-GRACE = 2.5
 
 
 async def run() -> None:
-    async with app.running(grace=GRACE * pace()):
+    async with app.running(grace=2.5 * pace()):
         await told_to_end()
 
 

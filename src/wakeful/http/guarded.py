@@ -32,17 +32,3 @@ async def refuse_other_apps(settings: ApiSettings, apps: Iterable[str], *, peopl
                 else f"app {app} is guarded by the token of its own server, and this server was started with another one"
             )
             raise Problem(403, detail, kind="other-token", title="The token is not that of the app")
-
-
-async def refuse_other_runs(settings: ApiSettings, runs: Iterable[str]) -> None:
-    """As refuse_other_apps, for the apps that have these runs."""
-    if settings.guarded is not None:
-        found = [await settings.guarded.run(one) for one in runs]
-        await refuse_other_apps(settings, [one["app"] for one in found if one is not None])
-
-
-async def refuse_other_agents(settings: ApiSettings, agents: Iterable[str]) -> None:
-    """As refuse_other_apps, for all apps that have such an agent."""
-    if settings.guarded is not None:
-        for agent in dict.fromkeys(agents):
-            await refuse_other_apps(settings, await settings.guarded.apps_of_agent(agent))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -43,11 +43,9 @@ class Paths(Protocol):
 
 
 class Guarded(Protocol):
-    """Which apps of the store are guarded by tokens, and what is theirs."""
+    """Which apps of the store are guarded by tokens."""
 
     async def guards(self) -> list[tuple[str, TokenHash]]: ...
-    async def run(self, identifier: str, /) -> dict[str, Any] | None: ...
-    async def apps_of_agent(self, agent: str, /) -> list[str]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from wakeful.functions.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
-from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter, beside_newest
+from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.verbs.outbox import RedoDelivery
 
@@ -32,9 +32,6 @@ class DeliveryGroup:
     channel: str
     signature: str
     letters: list[Letter]
-
-    def shown(self) -> str:
-        return beside_newest(self.signature, self.letters)
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 from wakeful.clock import Microseconds
 from wakeful.functions.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
-from wakeful.stored_errors import in_one_line
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.verbs.redo import RedoRun
 
@@ -59,9 +58,6 @@ class Group:
     signature: str
     letters: list[Letter]
 
-    def shown(self) -> str:
-        return beside_newest(self.signature, self.letters)
-
     def to_json(self) -> dict[str, Any]:
         return {
             "kind": "run",
@@ -94,15 +90,6 @@ class Plan:
             "confirmed_actions": self.confirmed,
             "groups": [group.to_json() for group in self.groups],
         }
-
-
-def beside_newest(kind: str, letters: Sequence[Letter]) -> str:
-    """What they have in common, and what the newest of them says in full where that is more."""
-    error = letters[0]["error"]
-    first = in_one_line(str(error["message"]))
-    if kind.endswith(":"):  # the cause stands in the lines that follow
-        return f"{error['type']}: {first}" + (" (newest)" if len(letters) > 1 else "")
-    return kind if kind == f"{error['type']}: {first}" else f"{kind} (newest: {first})"
 
 
 def confirmed_of(letters: Sequence[Letter]) -> dict[str, int]:

@@ -37,6 +37,7 @@ NOUNS: dict[str, str] = {
     "pauses": "pauses",
     "quarantine": "quarantine",
     "runs": "runs",
+    "dead": "dead",
     "schedules": "schedules",
     "sources": "sources",
     "state": "states",
@@ -50,6 +51,7 @@ ALIAS_HOMES: dict[str, str] = {
     "cancel": "runs",
     "release": "runs",
     "fork": "runs",
+    "replay": "runs",
 }
 
 

@@ -208,7 +208,7 @@ class Param:
     )
     nullable: bool = False  # null over HTTP is handed on as None: it takes something away
     outside: bool = False  # of a bulk verb: beside the filter, not inside it
-    elsewhere: str | None = None  # what a shell says where another {word} of the noun is given it
+    elsewhere: str | None = None  # what a shell says where another {word} of the noun, or another kind, is given it
     missing: str | None = None  # what HTTP says of it where it is required and not given; else its help
     http_only: bool = False  # a shell has another way
     none: str | None = None  # in a shell: the word that takes it away, as null does over HTTP
@@ -219,6 +219,7 @@ class Param:
         False  # in a shell: the name of a file with JSON, or - for standard input; it is handed on as `FromFile`
     )
     shape: str | None = None  # of JSON, in the OpenAPI document: "object"
+    alone: str | None = None  # what a shell says where it is given for many at once, and is about one thing
 
 
 LONGEST_PAGE = 500
@@ -291,6 +292,8 @@ class Listing:
     )
     more: type | None = None  # a view of the further members of the answer
     called: str | None = None  # what the items are called where there are more of them, if that is not the plural
+    member: str | None = None  # of the answer that holds the items, if that is not the plural
+    whole: Callable[[Sequence[Any], Look], Printed] | None = None  # instead of columns: all items at once
     forms: tuple[tuple[str, Listing], ...] = ()  # where this filter is given, it is printed as that listing is
 
 
@@ -330,12 +333,19 @@ class Reading:
 
 @dataclass(slots=True)
 class Planned:
-    """What a bulk verb would do. `answer` is what its plan answers; `more` is added to each answer."""
+    """What a bulk verb would do. `answer` is what its plan answers; `more` is added to each answer.
+
+    Of a shell: `last` is added to what it prints as JSON afterwards; `said` are lines that it says before all others; `doubt`
+    is why they may not be meant: what is said without --yes, and what is said with it.
+    """
 
     count: int
     answer: Json
     work: Any
     more: Json = field(default_factory=dict)
+    last: Json = field(default_factory=dict)
+    said: Sequence[str] = ()
+    doubt: tuple[str, str] | None = None
     failed: bool = False  # said by the slice: some could not be done, and a shell exits with 1
 
 
@@ -352,7 +362,9 @@ class Bulk:
     some: tuple[str, ...]  # parameters of which at least one says which things are meant
     many: str  # "held effects"
     done: str  # the member of the answer that counts: "settled"
-    none: Callable[[str], str]  # what is said where no thing is like that; it is handed "cli" or "http"
+    none: (
+        Callable[[str], str] | None
+    )  # what is said where no thing is like that; it is handed "cli" or "http". None: `plan` says so
     planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan in a shell
     says: Callable[[int, Planned, Look], Printed]  # what a shell says afterwards
     before: Callable[[Planned, Look], Iterable[str]] | None = None  # what a shell says before it plans or does it
@@ -371,6 +383,12 @@ class Bulk:
     )
     reads_only: bool = False  # its plan needs the app's code, and not the app at work
     http: str | None = None
+    operation: str | None = None  # its name in the OpenAPI document
+    beside_key: bool = False  # a shell that is given a key ignores the choice, instead of refusing both together
+    others: tuple[Bulk, ...] = ()  # further kinds of things, each with a member of its own: a request has one of them
+    things: str = ""  # "dead runs": what the member chooses, where there are further kinds
+    in_shell: bool = True  # of a further kind: a shell chooses it by its first parameter of `some`
+    example: str = ""  # of a further kind, in a shell
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +404,7 @@ class Verb:
     summary: str
     says: Callable[
         ..., str | Printed
-    ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given
+    ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given, and "app"
     word: str | None = None  # in a shell, where it has another name
     of_one: bool = True
     by_key: bool = False  # of one thing that need not be there: it is handed the key
@@ -401,6 +419,7 @@ class Verb:
     http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
     statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
+    code: str | None = None  # what a shell uses the code of an app for, where it is named by --app and only looked at
     app_first: bool = False  # in a shell APP is the first word after it, not the last
     logs: bool = False  # in a shell it takes --log-level and --log-format, for what the app logs
     paced: bool = False  # it goes on for long, at a rate, and can be stopped: `desk.course` tells
@@ -450,6 +469,7 @@ class Resource:
     takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
     guesses: bool = False  # over HTTP, too, a verb about a thing that is not there says what may be meant
     bare: bool = False  # in a shell a word that is no verb is the key of show
+    mostly_listed: bool = False  # in a shell a word that is like none of its own is taken for a slip of a filter
     path: str | None = None  # of the collection, where it is not /v1/PLURAL
     command: str | None = None  # in a shell, where that is not the plural
     code: str | None = None  # what a shell uses the code of an app for, where every word takes --app

@@ -32,6 +32,7 @@ from wakeful.resources.declare import (
     Refused,
     Resource,
     Show,
+    Unfit,
     Verb,
 )
 from wakeful.resources.desk import Desk
@@ -214,10 +215,23 @@ def only_dead(text: str) -> str:
     return text
 
 
-ToChannel = Annotated[str | None, Param("all dead ones to this channel", metavar="NAME")]
-WithError = Annotated[str | None, Param("all dead ones whose error contains this", metavar="TEXT")]
-Everything = Annotated[bool, Param("all dead ones", http="all", flag="--all")]
-Until = Annotated[str | None, Param("only those that were given up before then", metavar="TIME", example="2h")]
+ToChannel = Annotated[
+    str | None, Param("all dead ones to this channel", about="dead deliveries to this channel", metavar="NAME")
+]
+WithError = Annotated[
+    str | None,
+    Param("all dead ones whose error contains this", about="those whose error contains this", metavar="TEXT"),
+]
+Everything = Annotated[bool, Param("all dead ones", about="all of them", http="all", flag="--all")]
+Until = Annotated[
+    str | None,
+    Param(
+        "only those that were given up before then",
+        about="only what had died before then: the until of the first answer",
+        metavar="TIME",
+        example="2h",
+    ),
+]
 OnlyDead = Annotated[str | None, Param("dead, which all of them are", metavar="STATE", read=only_dead)]
 
 
@@ -260,9 +274,7 @@ def past(text: str, present: Microseconds) -> Microseconds:
     try:
         return read_past(text, now=present)
     except ValueError as error:
-        raise Refused(
-            f"until: {error}", kind="bad-body", title="The body is wrong", status=400, field="until"
-        ) from None
+        raise Unfit(f"until: {error}", "until", typed=f"--until: {error}") from None
 
 
 async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progress: Progress) -> int:

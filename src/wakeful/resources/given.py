@@ -97,9 +97,7 @@ def returned_by(function: Callable[..., Any]) -> Any:
     """The type that a function returns, without None."""
     hint = get_type_hints(function, include_extras=True)["return"]
     kinds = [one for one in get_args(hint) if one is not NoneType] if get_origin(hint) in {Union, UnionType} else [hint]
-    if len(kinds) != 1:
-        return hint
-    return kinds[0]
+    return Union[tuple(kinds)]  # noqa: UP007 it is put together here
 
 
 def defaults_of(parameters: tuple[Given, ...]) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -314,3 +314,53 @@ class ForkPlan(TypedDict):
 
     data: Any
     steps: Annotated[dict[str, Any], About("Results by the names of steps")]
+
+
+class RunRedoPlan(TypedDict):
+    """What would be done to one run."""
+
+    plan: str
+    count: Count
+    confirmed_effects: Annotated[Count, About("How many would be found and not repeated")]
+    confirmed_actions: Annotated[dict[str, Count], About("Of which actions")]
+
+
+class DeadGroup(TypedDict):
+    """Dead letters that failed alike: runs of one agent, deliveries to one channel, or inputs of one source."""
+
+    kind: Literal["run", "delivery", "input"]
+    error: NotRequired[Annotated[str, About("Of runs and deliveries: what they have in common")]]
+    count: Count
+    last_at: str | None
+    newest_error: Annotated[str | None, About("What the newest of them says")]
+    agent: NotRequired[Annotated[str, About("Of runs")]]
+    confirmed_effects: NotRequired[Annotated[Count, About("Of runs: what a replay would not repeat")]]
+    runs: NotRequired[list[str]]
+    channel: NotRequired[Annotated[str, About("Of deliveries")]]
+    deliveries: NotRequired[list[str]]
+    app: NotRequired[Annotated[str, About("Of inputs")]]
+    source: NotRequired[Annotated[str, About("Of inputs")]]
+    quarantined: NotRequired[Annotated[str, About("Of inputs: unverified or unreadable")]]
+    newest: NotRequired[Annotated[str, About("Of inputs: the key of the newest")]]
+
+
+# `from` is a word of Python: this class cannot be written as the others are.
+Redone = TypedDict(
+    "Redone",
+    {
+        "count": Annotated[Count, About("plan of a filter: how many dead letters")],
+        "groups": list[DeadGroup],
+        "confirmed_effects": Annotated[Count, About("How many would be found and not repeated")],
+        "confirmed_actions": Annotated[dict[str, Count], About("Of which actions")],
+        "events": Annotated[Count, About("plan of events: how many are like that")],
+        "new": Annotated[Count, About("How many of them the agent has not had")],
+        "redone": Annotated[Count, About("How many this request did")],
+        "left": Annotated[Count, About("How many are left: send the same again until it is 0")],
+        "already_had": Count,
+        "denied": Count,
+        "until": Annotated[str, About("Give this as filter.until of the next request")],
+        "from": str,
+        "to": str,
+    },
+    total=False,
+)

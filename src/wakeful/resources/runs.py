@@ -1,5 +1,7 @@
 """Runs: what agents do about events, and what people do about runs.
 
+replay    one that is over goes on; many dead ones, and stored events (`resources.redo`)
+discard   a dead one is given up for good
 cancel    one that is not over stops at its next step, and what it did is undone
 release   a held output goes out as it is
 fork      a new run of the same family, from a step on
@@ -10,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-from wakeful.errors import InvalidData, Persistent
+from wakeful.errors import InvalidData
 from wakeful.model import RunState
 from wakeful.operations.cancelling import MEANS
 from wakeful.operations.forking import plan_fork
 from wakeful.operations.redo import what_leaves
+from wakeful.resources import redo
 from wakeful.resources.declare import (
     LONGEST_PAGE,
     UNSET,
@@ -42,7 +45,7 @@ from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.triggers.past import read_past
-from wakeful.values import arguments_of, to_text
+from wakeful.values import arguments_of
 
 WIDE = 100
 NARROW = 70
@@ -142,6 +145,7 @@ async def missing(_: Desk, key: str) -> str:
 def no_run(identifier: str) -> str:
     """What a shell says of a run that is not there."""
     more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(identifier) < SHORTEST_PREFIX else ""
+    more += "; a delivery is replayed by `wakeful deliveries replay ID`" if "-" in identifier else ""
     return f'there is no run "{plain(identifier)}": see `wakeful runs`{more}'
 
 
@@ -284,7 +288,7 @@ async def fork(
     desk: Desk, run: RunDetail, *, step: FromStep, data: KeptData = UNSET, steps: KeptSteps = UNSET, edit: Edit = UNSET
 ) -> ForkedRun | None:
     plan = plan_fork({**run}, step)
-    stored_data(desk, run, data)
+    redo.stored_data(desk, run, data)
     given = {name: value for name, value in (("data", data), ("steps", steps)) if value is not UNSET}
     try:
         request = plan.request(given if edit is UNSET else edit.value, by=desk.by, note=desk.note)
@@ -311,19 +315,6 @@ def unfit_edit(error: InvalidData, edit: FromFile) -> Refused:
     return Refused(detail, kind="data-does-not-fit", title="The edit does not fit", status=422, field="steps")
 
 
-def stored_data(desk: Desk, run: RunDetail, data: Any) -> str | None:
-    """Data that a person wrote instead of the event's, as it is stored. Refused where the code is known, and it does not fit."""
-    if data is UNSET:
-        return None
-    try:
-        if desk.code is not None and desk.code.agents.name == run["app"]:
-            desk.code.agents.refuse_misfit(run["agent"], data)
-        return to_text(data, what="the edited data")
-    except Persistent as error:
-        title = "The edited data does not fit"
-        raise Refused(str(error), kind="data-does-not-fit", title=title, status=422, field="data") from None
-
-
 def forked(one: ForkedRun, run: RunDetail, given: Mapping[str, Any]) -> str:
     kept = number(len(one["kept"]), "step")
     return f"run {one['run']}: forked from {run['id']} at {given['step']}; {kept} kept"
@@ -332,6 +323,8 @@ def forked(one: ForkedRun, run: RunDetail, given: Mapping[str, Any]) -> str:
 TAKES = {
     "list": "runs list takes no RUN: runs show RUN shows one",
     "show": "runs show takes one RUN",
+    "replay": "replay takes at most one RUN",
+    "discard": "runs discard takes at most one RUN",
     "cancel": "cancel takes one RUN or more, like: wakeful cancel 22290ae6d7",
     "release": "release takes one RUN, like: wakeful release 22290ae6d7",
     "fork": "fork takes one RUN and --from STEP, like: wakeful fork 22290ae6d7 --from fetch",
@@ -341,6 +334,7 @@ RESOURCE = Resource(
     plural="runs",
     view=Run,
     in_place=True,
+    mostly_listed=True,
     metavar="RUN",
     example="22290ae6d7",
     missing=missing,
@@ -364,6 +358,30 @@ RESOURCE = Resource(
     ),
     show=Show(find=find, summary="one run, with its steps, effects, decisions, deliveries and outcome", lines=show_run),
     verbs=(
+        Verb(
+            name="replay",
+            run=redo.replay,
+            plan=redo.plan_replay,
+            plans=redo.would_one,
+            summary="let a run that is over go on",
+            says=redo.replayed,
+            guarded="replay",
+            code=redo.CHECKS,
+            statuses=("422",),
+            bulk=redo.REPLAY,
+            more="wakeful dead list shows what there is, grouped by agent and error.",
+        ),
+        Verb(
+            name="discard",
+            run=redo.discard,
+            plan=redo.plan_discard,
+            plans=redo.would_one,
+            summary="give up on a dead letter for good",
+            says=redo.discarded,
+            code=redo.CHECKS,
+            danger="some",
+            bulk=redo.DISCARD,
+        ),
         Verb(
             name="cancel",
             run=cancel,
@@ -399,4 +417,4 @@ RESOURCE = Resource(
     more="wakeful trace RUN shows one of them, wakeful why RUN tells its story.",
     takes=TAKES.get,
 )
-ALIASES = {name: Alias("runs", name) for name in ("cancel", "release", "fork")}
+ALIASES = {name: Alias("runs", name) for name in ("replay", "cancel", "release", "fork")}

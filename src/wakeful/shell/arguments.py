@@ -15,8 +15,6 @@ from wakeful.errors import WakefulError, did_you_mean
 if TYPE_CHECKING:
     from wakeful.stores.request import Actor
 
-DEFAULT_LIMIT = 50
-LARGEST_LIMIT = 500
 APP_HELP = "file.py, file.py:name or module:name"
 USUAL_APP = "default: WAKEFUL_APP, else app.py here"
 NO_APP = "Without APP, WAKEFUL_APP or an app.py in this folder is used"
@@ -132,16 +130,6 @@ def add_store(parser: Parser) -> None:
 
 def add_json(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print what the HTTP API would answer")
-
-
-def add_limit(parser: Parser) -> None:
-    parser.add_argument(
-        "--limit",
-        metavar="N",
-        type=whole_number(1, LARGEST_LIMIT),
-        default=DEFAULT_LIMIT,
-        help=f"at most so many, up to {LARGEST_LIMIT} (default {DEFAULT_LIMIT})",
-    )
 
 
 def add_logs(parser: Parser) -> None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wakeful.errors import Denied
-from wakeful.readers.reader import Reader
 from wakeful.settings import next_token, token
 from wakeful.shell.opening import read
 from wakeful.stores.guards import LOCK, TokenHash, fits, known
@@ -51,26 +50,6 @@ class Token:
         closed = [one for one in dict.fromkeys(apps) if one in guarded and known(self.guards, one, self.given) is None]
         if closed:
             raise self._denied(closed)
-
-    def opens_all(self) -> None:
-        """Denied, unless it is the token of every app of the store that is guarded."""
-        self.opens(app for app, _ in self.guards)
-
-    def opens_run(self, url: str, run: str) -> None:
-        """Denied, unless it is the token of the app that has this run."""
-        if self.guards:
-            found = read(url, lambda reader: reader.run(run))
-            self.opens([] if found is None else [found["app"]])
-
-    def opens_agents(self, url: str, agents: Iterable[str]) -> None:
-        """Denied, unless it is the token of all apps that have such an agent."""
-        if self.guards:
-            names = list(dict.fromkeys(agents))
-
-            async def ask(reader: Reader) -> list[str]:
-                return [app for name in names for app in await reader.apps_of_agent(name)]
-
-            self.opens(read(url, ask))
 
     def _denied(self, apps: Collection[str]) -> Denied:
         locked = [app for app in apps if (app, LOCK) in self.guards]

@@ -82,5 +82,10 @@ def as_json(resource: Resource, offer: Offer, answer: Any) -> Any:
     if offer.kind != "list":
         return answer
     if isinstance(answer, Page):
-        return {resource.plural: answer.items, "next": answer.next, **answer.more}
-    return {resource.plural: answer}
+        return {member_of(resource): answer.items, "next": answer.next, **answer.more}
+    return {member_of(resource): answer}
+
+
+def member_of(resource: Resource) -> str:
+    """The member of an answer that holds the items of a listing."""
+    return (resource.listing.member if resource.listing is not None else None) or resource.plural

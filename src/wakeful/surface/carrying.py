@@ -6,8 +6,9 @@ from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
-from wakeful.resources.declare import Bulk, Resource
+from wakeful.resources.declare import Bulk, Resource, Unfit
 from wakeful.resources.desk import Course
+from wakeful.resources.given import parameters_of
 from wakeful.shell.arguments import UsageError
 from wakeful.shell.carrying import ProgressLine, refuse_many, said_stop
 from wakeful.shell.life import Stopping, live
@@ -21,10 +22,10 @@ from wakeful.surface.table import look_of, print_all
 
 def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
     """Plan it, or do all of it. Ctrl-C stops between two batches, and the same command goes on."""
-    bulk, verb, arguments = offer.bulk, offer.verb, asked.arguments
+    bulk, verb, arguments = asked.kind, offer.verb, asked.arguments
     if bulk is None or verb is None:
         raise AssertionError(offer)
-    choice = asked.of(offer.choice)
+    choice = asked.of(parameters_of(bulk.plan))
     refuse_unchosen(resource, offer, bulk, choice)
     stopped = False
     told: dict[str, Any] = {}
@@ -33,11 +34,19 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
         nonlocal stopped
         async with desk_for(verb, asked) as desk:
             refuse_unallowed(desk, verb)
-            planned = told["planned"] = await bulk.plan(desk, **choice)
-            if not planned.count:
+            try:
+                planned = told["planned"] = await bulk.plan(desk, **choice)
+            except Unfit as error:
+                raise UsageError(error.typed) from None
+            if not planned.count and bulk.none is not None:
                 raise NotFound(bulk.none("cli"))
             if asked.token is not None and bulk.apps is not None:
                 asked.token.opens(await bulk.apps(desk, planned))
+            said = [*planned.said, *([planned.doubt[1]] if planned.doubt is not None else [])]
+            if planned.doubt is not None and not (asked.plan or arguments.yes):
+                raise NotFound(planned.doubt[0])
+            for one in said:
+                say(one)
             if bulk.before is not None and not arguments.json:
                 for one in bulk.before(planned, look_of(terminal())):
                     say(one)
@@ -62,7 +71,8 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
             print_all(out, bulk.planned(planned, given, look_of(out)))
         return 0
     if arguments.json:
-        print_json({bulk.done: told["done"], **planned.more, "of": planned.count, "stopped": stopped})
+        counted = {bulk.done: told["done"], **planned.more, "of": planned.count}
+        print_json({**counted, **planned.last, "stopped": stopped})
     else:
         print_all(out, bulk.says(told["done"], planned, look_of(out)))
     return said_stop(stopped=stopped) or int(planned.failed)

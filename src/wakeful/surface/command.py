@@ -15,11 +15,10 @@ from wakeful.errors import did_you_mean
 from wakeful.operations.pace import read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources import alias_of, resource_of
-from wakeful.resources.declare import UNSET, FromFile, Refused, Resource, Typed, Verb
-from wakeful.resources.given import Given
+from wakeful.resources.declare import UNSET, Bulk, FromFile, Refused, Resource, Typed, Verb
+from wakeful.resources.given import Given, parameters_of
 from wakeful.resources.words import plain
 from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_logs, add_store, read_data
-from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import say
 from wakeful.surface.carrying import carry_on, carry_out
 from wakeful.surface.offers import Offer, offers_of
@@ -85,9 +84,9 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
 
 
 def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
-    """Of a noun that can only be looked at, a word that is like none of its own is taken for a slip of a filter."""
+    """Of a noun that is mostly looked at, a word that is like none of its own is taken for a slip of a filter."""
     hint = did_you_mean(word, offers)
-    if resource.verbs or "Did" in hint:
+    if (resource.verbs and not resource.mostly_listed) or "Did" in hint:
         return f'there is no "{resource.spoken} {plain(word)}".{hint}'
     return f'{resource.spoken}: "{plain(word)}" is one argument too many; see wakeful {resource.spoken} --help'
 
@@ -178,8 +177,8 @@ def parser_of(
     add_common(parser, offer)
     if offer.kind == "show" and resource.show is not None and resource.show.raw is not None:
         parser.add_argument("--raw", metavar="FILE", help="write the bytes, as they came, there; - is standard output")
-    if resource.code is not None:
-        parser.add_argument("--app", dest="code", metavar="APP", help=f"{resource.code}: {APP_HELP}")
+    if offer.code is not None:
+        parser.add_argument("--app", dest="code", metavar="APP", help=f"{offer.code}: {APP_HELP}")
     add_json(parser)
     add_store(parser)
     return parser
@@ -340,14 +339,15 @@ def refuse_strangers(verb: Verb, asked: Asked) -> None:
     if asked.plan:
         return
     if verb.person is not None:
-        asked.token = people_only(verb.person, chosen_store(asked.arguments, asked.app))
+        asked.token = people_only(verb.person, asked.url)
     elif verb.guarded is not None:
-        asked.token = needs_token(verb.guarded, chosen_store(asked.arguments, asked.app))
+        asked.token = needs_token(verb.guarded, asked.url)
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:
     """What was asked, checked: the key and the other words, and every parameter that was given."""
     given = {one.name: getattr(arguments, one.name) for one in offer.options if hasattr(arguments, one.name)}
+    typed = tuple(given)
     for one in offer.options:
         if one.name not in given and one.in_shell is not UNSET:
             given[one.name] = one.in_shell
@@ -375,14 +375,42 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
             given[one.name] = spoken(one, word)
         except ValueError as error:
             raise UsageError(f"{resource.spoken}: {one.metavar}: {error}") from None
-    if offer.bulk is not None and key is not None:
+    kind = None if offer.bulk is None else kind_of(resource, offer, offer.bulk, key, typed)
+    if kind is not None and key is not None and not kind.beside_key:
         refuse_choice(resource, offer, given, arguments)
     for one in offer.which if many else (*offer.which, *offer.takes):
         if one.required and one.name not in given:
             like = "" if one.param.example is None else f", like: {one.flag} {one.param.example}"
             message = f"{offer.word} takes {one.flag} and {one.param.help}{like}"
             raise UsageError(message)
-    return Asked(arguments, key, given, code, keys=keys)
+    return Asked(arguments, key, given, code, keys=keys, kind=kind)
+
+
+def kind_of(resource: Resource, offer: Offer, bulk: Bulk, key: str | None, given: Sequence[str]) -> Bulk:
+    """Of which kind the things are that are meant. What belongs to another kind, or to one thing, is refused."""
+    for other in bulk.others:
+        choice = {one.name: one for one in parameters_of(other.plan)} if other.in_shell else {}
+        first = choice.get(other.some[0])
+        if first is None or first.name not in given:
+            continue
+        for one in choice.values():
+            if one.required and one.name not in given:
+                raise UsageError(f"{first.flag} needs {one.flag} {one.metavar}, like: {other.example}")
+        wrong = [resource.typed] if key is not None else []
+        wrong += [one.flag for one in offer.options if one.name in given and one.name not in choice]
+        if wrong:
+            told = f"it is for {other.many}, not for {resource.plural}"
+            raise UsageError(f"{first.flag} takes no {wrong[0]}: {told}")
+        return other
+    chosen = {one.name for one in offer.choice}
+    usual = {one.name for one in (*offer.which, *offer.takes)} | chosen
+    for one in offer.options:
+        if one.name in given and one.name not in usual:
+            raise UsageError(one.param.elsewhere or f"{one.flag} is not for {resource.plural}")
+    for one in offer.takes:
+        if one.name in given and one.name not in chosen and key is None:
+            raise UsageError(one.param.alone or f"{one.flag} takes a {resource.typed}")
+    return bulk
 
 
 def refuse_app_alone(resource: Resource, offer: Offer, words: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ A parameter or a field that is not known is refused: a filter that does nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -27,9 +27,9 @@ from wakeful.http.reply import JsonResponse, found
 from wakeful.http.security import ApiSettings
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
-from wakeful.resources.declare import Ambiguous, Resource, Unfit, Verb
+from wakeful.resources.declare import Ambiguous, Bulk, Resource, Unfit, Verb
 from wakeful.resources.desk import Course, Desk
-from wakeful.resources.given import Given
+from wakeful.resources.given import Given, parameters_of
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
     Missing,
@@ -211,7 +211,7 @@ def body_of(fields: Fields, parameters: Iterable[Given]) -> dict[str, Any]:
         value = fields.given.get(one.http)
         if value is None and not (one.http in fields.given and (one.param.nullable or one.kind == "json")):
             if one.required:
-                raise bad_body(missing(one), f"{fields.inside}{one.http}")
+                raise bad_body(f"{fields.inside}{missing(one)}", f"{fields.inside}{one.http}")
             continue
         given[one.name] = None if value is None else _of_body(fields, one, value)
     return given
@@ -244,38 +244,56 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
     verb, bulk = required(offer), offer.bulk
     if bulk is None:
         raise AssertionError(offer)
-    inside = [one for one in offer.choice if not one.param.outside]
+    kinds = (bulk, *bulk.others)
     outside = [one for one in offer.choice if one.param.outside]
+    names = [*(one.inside for one in kinds), *(one.http for one in outside), "plan", "rate", "yes"]
 
     async def many(request: Request) -> Response:
-        known = [bulk.inside, *(one.http for one in outside), "plan", "rate", "yes", *(["note"] if verb.note else [])]
-        asked = await read_change(request, settings, known)
-        fields = asked.fields.object(bulk.inside, [one.http for one in inside])
-        choice = {} if fields is None else body_of(fields, inside)
-        if not any(choice.get(name) for name in bulk.some):
-            raise bad_body(f"which ones? Give {which_of(offer, bulk.some)}", bulk.inside)
+        asked = await read_change(request, settings, [*names, *(["note"] if verb.note else [])])
+        kind, choice = chosen_of(asked.fields, kinds)
         choice |= body_of(asked.fields, outside)
         desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
         refuse_unallowed(desk, verb)
-        planned = await bulk.plan(desk, **choice)
-        if not planned.count:
-            raise NotFound(bulk.none("http"))
+        try:
+            planned = await kind.plan(desk, **choice)
+        except Unfit as error:
+            raise bad_body(str(error), f"{kind.inside}.{error.parameter}") from None
+        if not planned.count and kind.none is not None:
+            raise NotFound(kind.none("http"))
         if asked.fields.flag("plan"):
             return JsonResponse(planned.answer | planned.more)
-        refuse_many(asked, planned.count, bulk.many)
-        if (verb.guarded or verb.person) and bulk.apps is not None:
-            apps = await bulk.apps(desk, planned)
+        refuse_many(asked, planned.count, kind.many)
+        if (verb.guarded or verb.person) and kind.apps is not None:
+            apps = await kind.apps(desk, planned)
             await refuse_other_apps(settings, apps, people=verb.person is not None)
         rate, most = slice_of(asked)
-        done = await bulk.slice(desk, planned, most, Pace(rate), nobody_looks)
-        return JsonResponse({bulk.done: done, "left": max(0, planned.count - most)} | planned.more)
+        done = await kind.slice(desk, planned, most, Pace(rate), nobody_looks)
+        return JsonResponse({kind.done: done, "left": max(0, planned.count - most)} | planned.more)
 
     return many
 
 
-def which_of(offer: Offer, some: Iterable[str]) -> str:
+def chosen_of(fields: Fields, kinds: Sequence[Bulk]) -> tuple[Bulk, dict[str, Any]]:
+    """Which kind of things, and which of them: exactly one member says so."""
+    inside = {one.inside: [given for given in parameters_of(one.plan) if not given.param.outside] for one in kinds}
+    found = {
+        one.inside: (one, chosen)
+        for one in kinds
+        if (chosen := fields.object(one.inside, [given.http for given in inside[one.inside]])) is not None
+    }
+    if len(kinds) > 1 and len(found) != 1:
+        words = ", ".join(f'"{one.inside}" for {one.things}' for one in kinds)
+        raise bad_body(f"which ones? Give one of these: {words}", kinds[0].inside)
+    kind, chosen = next(iter(found.values()), (kinds[0], None))
+    choice = {} if chosen is None else body_of(chosen, inside[kind.inside])
+    if not any(choice.get(name) for name in kind.some):
+        raise bad_body(f"which ones? Give {which_of(inside[kind.inside], kind.some)}", kind.inside)
+    return kind, choice
+
+
+def which_of(choice: Iterable[Given], some: Iterable[str]) -> str:
     """The fields that say which ones, in words: "agent" or "all": true."""
-    by_name = {one.name: one for one in offer.choice}
+    by_name = {one.name: one for one in choice}
     words = [f'"{by_name[name].http}"' + (": true" if by_name[name].kind == "flag" else "") for name in some]
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 

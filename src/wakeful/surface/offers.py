@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -28,8 +28,10 @@ class Offer:
     which: tuple[Given, ...] = ()
     takes: tuple[Given, ...] = ()
     choice: tuple[Given, ...] = ()
+    others: tuple[Given, ...] = ()  # of further kinds that a shell can choose
     verb: Verb | None = None
     reading: Reading | None = None
+    code: str | None = None  # what a shell looks at the code of an app for
 
     @property
     def bulk(self) -> Bulk | None:
@@ -43,7 +45,7 @@ class Offer:
     def all(self) -> tuple[Given, ...]:
         """All parameters, each once."""
         found: dict[str, Given] = {}
-        for one in (*self.which, *self.takes, *self.choice):
+        for one in (*self.which, *self.takes, *self.choice, *self.others):
             found.setdefault(one.name, one)
         return tuple(found.values())
 
@@ -65,7 +67,9 @@ class Offer:
 @cache
 def offers_of(resource: Resource) -> tuple[Offer, ...]:
     """All that a resource offers, in the order of its help."""
-    return tuple(_offers(resource))
+    return tuple(
+        replace(one, code=resource.code or (None if one.verb is None else one.verb.code)) for one in _offers(resource)
+    )
 
 
 def _offers(resource: Resource) -> Iterator[Offer]:
@@ -87,6 +91,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
             reading=one,
         )
     for verb in resource.verbs:
+        kinds = () if verb.bulk is None else verb.bulk.others
         yield Offer(
             verb.name,
             verb.spoken,
@@ -96,6 +101,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
             which=which if verb.of_one and not verb.by_key else (),
             takes=parameters_of(verb.run),
             choice=() if verb.bulk is None else parameters_of(verb.bulk.plan),
+            others=tuple(one for kind in kinds if kind.in_shell for one in parameters_of(kind.plan)),
             verb=verb,
         )
 

@@ -11,7 +11,8 @@ from wakeful.http.change import NOTE_LIMIT, OPERATOR, OPERATOR_LIMIT
 from wakeful.http.schema import Json, answer, listing, object_of, problems, reference
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Bulk, Page, Resource, Verb
-from wakeful.resources.given import Given, returned_by
+from wakeful.resources.given import Given, parameters_of, returned_by
+from wakeful.surface.acting import member_of
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
@@ -54,7 +55,8 @@ def resource_schemas(resources: Iterable[Resource]) -> Json:
     serialization: Literal["serialization"] = "serialization"
     asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
     _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
-    return {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()} | whole
+    # A view that another noun answers, too, has the names of its parts from there.
+    return whole | {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()}
 
 
 def views_of(resource: Resource) -> list[Any]:
@@ -107,7 +109,7 @@ def verb_name(resource: Resource, offer: Offer) -> str:
 
 def read_answer(resource: Resource, offer: Offer) -> Json:
     if offer.kind == "list" and resource.listing is not None:
-        schema = listing(resource.plural, reference(resource.view.__name__))
+        schema = listing(member_of(resource), reference(resource.view.__name__))
         paged = get_origin(returned_by(resource.listing.read)) is Page
         if paged:
             schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
@@ -116,7 +118,8 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
             more = (whole_schema if resource.in_place else schema_of)(resource.listing.more)
             schema["properties"] |= more["properties"]
             schema["required"] += more.get("required", [])
-        return answer(f"A page of {resource.names}" if paged else f"The {resource.names}", schema)
+        names = resource.listing.member or resource.names
+        return answer(f"A page of {names}" if paged else f"The {names}", schema)
     read = offer.reading.read if offer.reading is not None else resource.show.find if resource.show else None
     if read is None:
         raise AssertionError(offer)
@@ -145,10 +148,9 @@ def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
 
 
 def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> Json:
-    inside = {one.http: field_schema(one) for one in offer.choice if not one.param.outside}
     outside = {one.http: field_schema(one) for one in offer.choice if one.param.outside}
-    chosen = {**object_of(inside), "additionalProperties": False, "description": "Which ones"}
-    fields = {bulk.inside: chosen, **outside, "plan": PLAN, "rate": RATE, "yes": YES}
+    fields = {one.inside: chosen_schema(one, alone=not bulk.others) for one in (bulk, *bulk.others)}
+    fields |= {**outside, "plan": PLAN, "rate": RATE, "yes": YES}
     if verb.note:
         fields["note"] = NOTE
     counted = object_of({bulk.done: {"type": "integer"}, "left": {"type": "integer"}}, bulk.done, "left")
@@ -156,7 +158,7 @@ def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> 
     done = done if bulk.both is None else answered(bulk.both)
     statuses = {"400", "401", "403", "404", "409", "413", "421", "503", *verb.statuses}
     return {
-        "operationId": f"{verb.name}_{resource.plural}".replace(" ", "_"),
+        "operationId": bulk.operation or f"{verb.name}_{resource.plural}".replace(" ", "_"),
         "summary": bulk.summary or f"{sentence(verb.summary)}: many at once, a slice of them a request",
         "tags": [resource.plural],
         "security": [{"token": []}],
@@ -164,6 +166,14 @@ def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> 
         "requestBody": body_schema(fields, []),
         "responses": {"200": answer("Done", done), **problems(*sorted(statuses))},
     }
+
+
+def chosen_schema(bulk: Bulk, *, alone: bool) -> Json:
+    """The member of a body that says which ones. Where there are several kinds, only one of them is given."""
+    inside = [one for one in parameters_of(bulk.plan) if not one.param.outside]
+    schema = object_of({one.http: field_schema(one) for one in inside}, *(one.http for one in inside if one.required))
+    kind = {} if alone else {"type": ["object", "null"]}
+    return {**schema, **kind, "additionalProperties": False, "description": "Which ones"}
 
 
 def body_schema(fields: Json, needed: list[str]) -> Json:
@@ -293,6 +303,8 @@ def example_of(schema: Json, schemas: Mapping[str, Json]) -> Any:
         return example_of(schemas[schema["$ref"].rpartition("/")[2]], schemas)
     if schema.get("examples"):
         return schema["examples"][0]
+    if schema.get("anyOf"):
+        return example_of(schema["anyOf"][0], schemas)
     if schema.get("enum"):
         return schema["enum"][0]
     kind = schema.get("type")
@@ -318,5 +330,5 @@ def with_examples(paths: Json, schemas: Mapping[str, Json]) -> Json:
         for operation in item.values():
             content = operation["responses"]["200"]["content"]["application/json"]
             schema = content["schema"]
-            content["example"] = example_of(schema["anyOf"][0] if "anyOf" in schema else schema, schemas)
+            content["example"] = example_of(schema, schemas)
     return paths

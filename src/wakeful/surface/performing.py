@@ -11,7 +11,7 @@ from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.readers.reader import Reader
-from wakeful.resources.declare import Ambiguous, Listing, Page, Printed, Refused, Resource, Unfit, Verb
+from wakeful.resources.declare import Ambiguous, Bulk, Listing, Page, Printed, Refused, Resource, Unfit, Verb
 from wakeful.resources.desk import AppSide, Course, Desk, Reads
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
@@ -48,10 +48,16 @@ class Asked:
     token: Token | None = None  # that of a person, where the verb is guarded
     app: Any = None  # whose code is needed, or was named
     keys: tuple[str, ...] = ()  # of a verb that takes several
+    kind: Bulk | None = None  # of many at once
     course: Course | None = None  # of a verb that goes on for long
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
+
+    @property
+    def url(self) -> str:
+        """The store: where the code of an app is looked at, the one that it names, unless another is."""
+        return chosen_store(self.arguments, self.app)
 
     @property
     def plan(self) -> bool:
@@ -158,7 +164,8 @@ async def _answer(
         asked.token.opens(await apps_of(verb, desk, about, given))
     result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
-    return result, lambda: print_all(out, said_of(says, result, about, given))
+    known = {**given, "app": asked.app}
+    return result, lambda: print_all(out, said_of(says, result, about, known))
 
 
 def said_of(says: Callable[..., Any], result: Any, about: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
@@ -222,12 +229,12 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
         async with sending(asked.app, arguments.store, sources=True) as runtime:
             yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, asked.code or ""))
         return
-    url, side = chosen_store(arguments, asked.app), looked_at(asked.app)
+    side = looked_at(asked.app)
     if verb is None or asked.plan:
-        async with reading(url) as reader:
+        async with reading(asked.url) as reader:
             yield Desk(Reads(reader), by, note=note, code=side)
         return
-    async with changing(url) as store:
+    async with changing(asked.url) as store:
         yield Desk(Reads(Reader(store.database)), by, store, note, side)
 
 

@@ -21,6 +21,9 @@ def look_of(out: Console) -> Look:
 
 def print_listing(out: Console, resource: Resource, listing: Listing, items: Sequence[Any]) -> None:
     look = look_of(out)
+    if listing.whole is not None:
+        print_all(out, listing.whole(items, look))
+        return
     if listing.lines is not None:
         for item in items:
             print_all(out, listing.lines(item, look))

@@ -1,0 +1,178 @@
+"""Stored events for an agent that did not get them when they came: `wakeful replay --events`, or "events" of `POST /v1/replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from wakeful.clock import Microseconds, to_text
+from wakeful.errors import NotFound, did_you_mean
+from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
+from wakeful.operations.pace import Pace, Progress, shown_rate
+from wakeful.resources.declare import Bulk, Param, Planned, Unfit
+from wakeful.resources.desk import Desk
+from wakeful.resources.words import Look, number, plain
+
+A_TIME = "RFC 3339, a date, or how long ago, like 2h"
+NEEDED = "type, from and agent are needed"
+FOR_EVENTS = "--from and --to are for --events TYPE"
+
+OfType = Annotated[
+    str,
+    Param(
+        "hand stored events of this type, like ticket.*, to --agent NAME",
+        about="of stored events; * stands for any end",
+        flag="--events",
+        http="type",
+        metavar="TYPE",
+        missing=NEEDED,
+    ),
+]
+ToAgent = Annotated[str, Param("the agent that they are handed to", metavar="NAME", missing=NEEDED)]
+Since = Annotated[
+    str,
+    Param(
+        "with --events: accepted then or later, like 2h",
+        about=A_TIME,
+        flag="--from",
+        http="from",
+        metavar="TIME",
+        missing=NEEDED,
+        elsewhere=FOR_EVENTS,
+    ),
+]
+Before = Annotated[
+    str | None,
+    Param(
+        "with --events: accepted before then (default now)",
+        about=A_TIME,
+        flag="--to",
+        metavar="TIME",
+        elsewhere=FOR_EVENTS,
+    ),
+]
+Denied = Annotated[
+    bool,
+    Param(
+        "with --events: also those that policy denied to it",
+        about="also those that policy denied to the agent",
+        elsewhere="--denied is for --events TYPE: what was denied has no run yet",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What would be handed over to whom, and the time at which policy is asked."""
+
+    feeding: Feeding
+    plan: FeedPlan
+    now: Microseconds
+
+
+async def plan_events(
+    desk: Desk, *, events: OfType, agent: ToAgent, since: Since, to: Before = None, denied: Denied = False
+) -> Planned:
+    """Without an app the agent's runs are of the apps that have the events: any of the store's."""
+    app = None if desk.code is None else desk.code.agents.name
+    if desk.code is not None:
+        desk.code.agents.refuse_unknown(agent)
+    present = await desk.reads.time()
+    try:
+        first, last = read_window(since, to, now=present)
+        feeding = Feeding(events, first, last, agent, app, denied)
+        plan = await plan_feed(desk.reader, feeding)
+    except ValueError as error:
+        hint = "" if app is not None or "apps" not in str(error) else " with --app APP"
+        raise Unfit(str(error), "from", typed=f"replay: {error}{hint}") from None
+    if app is None:
+        await refuse_keyed(desk, agent)
+    if plan.events == 0:
+        see = f"; see `wakeful events --type {plain(events)}`" if desk.by.way == "cli" else ""
+        message = f"no stored event is like that: {feeding.shown()}{see}"
+        raise NotFound(message)
+    doubt = await doubt_about(desk, agent) if app is None else None
+    had = {"already_had": plan.had, "denied": plan.denied}
+    window = {"from": to_text(first), "to": to_text(last)}
+    more = had | window if desk.by.way == "http" else {}
+    return Planned(plan.new, plan.to_json(), Work(feeding, plan, present), more, last=had, doubt=doubt)
+
+
+async def refuse_keyed(desk: Desk, agent: str) -> None:
+    if agent in await desk.reader.keyed_agents():
+        message = f"runs of agent {plain(agent)} go in order of their key, which its code tells: add --app APP"
+        raise Unfit(message, "agent", typed=message)
+
+
+async def doubt_about(desk: Desk, agent: str) -> tuple[str, str] | None:
+    """An agent that never had to do with an event may be new, or misspelt."""
+    known = await desk.reader.known_agents()
+    if agent in known:
+        return None
+    words = f'no agent "{plain(agent)}" ever had to do with an event here.{did_you_mean(agent, known)}'
+    return (
+        f"{words} If it is new, --app APP checks its name, and --yes does without",
+        f"{words} If it is new, its runs wait for a worker that has it; --app APP checks its name",
+    )
+
+
+async def feed_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progress: Progress) -> int:
+    work: Work = planned.work
+    agents = None if desk.code is None else desk.code.agents
+    return await feed_events(
+        desk.store,
+        desk.reader,
+        work.feeding,
+        work.plan,
+        by=desk.by,
+        note=desk.note,
+        judge=None if agents is None else agents.judge(work.feeding.agent, now=work.now),
+        flow=None if agents is None else agents.flow(work.feeding.agent),
+        most=most,
+        pace=pace,
+        progress=progress,
+    )
+
+
+async def apps_of(desk: Desk, _: Planned) -> list[str]:
+    """Without an app, all that are guarded: any of them may have the events."""
+    return [app for app, _ in await desk.reader.guards()] if desk.code is None else [desk.code.agents.name]
+
+
+def would(planned: Planned, given: Mapping[str, Any]) -> str:
+    agent = planned.work.feeding.agent
+    return f"would hand {number(planned.count, 'event')} to agent {agent} {shown_rate(given['rate'])}"
+
+
+def would_events(planned: Planned, given: Mapping[str, Any], _: Look) -> list[str]:
+    return [f"would hand over {planned.count:,} {shown_rate(given['rate'])}: {counted(planned)}"]
+
+
+def said_done(done: int, planned: Planned, _: Look) -> list[str]:
+    agent = plain(planned.work.feeding.agent)
+    return [f"{done:,} of {planned.count:,} are ready for agent {agent}: {counted(planned)}"]
+
+
+def counted(planned: Planned) -> str:
+    feeding, plan = planned.work.feeding, planned.work.plan
+    had = f"{plan.had:,} of them agent {plain(feeding.agent)} already had"
+    words = f"{number(plan.events, 'event')} ({feeding.shown()}), {had}"
+    return words + (f", {plan.denied:,} were denied to it (--denied hands over those too)" if plan.denied else "")
+
+
+FEEDING = Bulk(
+    plan=plan_events,
+    slice=feed_slice,
+    some=("events",),
+    many="events",
+    done="redone",
+    none=None,
+    apps=apps_of,
+    words=would,
+    planned=would_events,
+    says=said_done,
+    inside="events",
+    things="stored events",
+    example="wakeful replay --events ticket.created --from 2d --agent triage",
+)
