@@ -318,7 +318,10 @@ def test_a_locked_app_is_opened_by_starting_it_with_a_token(place, start, wakefu
     asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
     question = server.get("/v1/approvals")["approvals"][0]["id"]
     answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
-    assert "or write App(…, programs_may_answer=True). Nothing was changed" in wakeful(*answer, code=1).err
+    run = server.get("/v1/runs")["runs"][0]["id"]
+    detours = (("fork", run, "--from", "ask"), ("apps", "retire", "spied", "--live"))
+    for words in (answer, *((*words, "--store", "sqlite:///planted-store.db") for words in detours)):
+        assert "or write App(…, programs_may_answer=True). Nothing was changed" in wakeful(*words, code=1).err
     with_token = {"authorization": f"Bearer {TOKEN}"}
     other = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")  # beside the first, as a program of the app could start it
     refused = httpx2.post(

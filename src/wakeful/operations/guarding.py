@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 REMEDY = "start every process of the app with WAKEFUL_TOKEN (`wakeful token` prints one)"
 CHANGING = "stop all processes of the app before the first one starts with another token or none, or let WAKEFUL_TOKEN_NEXT rotate it"
+GUARDED_BY_ANOTHER = (
+    "this process does not have the token of another one that is alive: "
+    "commands that decide for people go on asking for the token of the process that is alive"
+)
+BEGAN_WITHOUT = "another process of the app is alive that began without a token: the app stays locked, and nothing is decided for people"
 ASKING = "ask"  # the method of a run that waits for people
 
 
@@ -50,17 +55,14 @@ async def guard(
     hashes = hashes_of(tokens)
     log = logger_of()
     if hashes or serves:
-        knows = known(await reader.guards(), app.name, tokens)
+        guards = await reader.guards()
+        knows = known(guards, app.name, tokens)
         wanted = hashes or ((LOCK,) if is_locked_without_token(app) else ())
         became = await store.do(GuardApp(app.name, wanted, knows, process))
+        locked = (app.name, LOCK) in guards
         if became == "kept":
-            log.warning(
-                "this process does not have the token of another one that is alive: "
-                "commands that decide for people go on asking for the token of the process that is alive",
-                app=app.name,
-                remedy=CHANGING,
-            )
-        elif became == "opened":
+            log.warning(BEGAN_WITHOUT if locked else GUARDED_BY_ANOTHER, app=app.name, remedy=CHANGING)
+        elif became == "opened" and not locked:
             log.warning(
                 "this server has no token, and an earlier one had: commands that decide for people do not ask for it any more",
                 app=app.name,

@@ -193,7 +193,7 @@ RESOURCE = Resource(
             plan=plan,
             plans=would_retire,
             plan_help="only say what would be closed",
-            guarded="retire an app",
+            person="retire an app",
             apps=retired_apps,
         ),
     ),

@@ -409,7 +409,7 @@ RESOURCE = Resource(
             plans=whole_json,
             summary="do a run again from a step on, keeping what was finished before",
             says=forked,
-            guarded="fork a run",
+            person="fork a run",
             statuses=("422",),
             more="wakeful trace RUN shows its steps; confirmed effects are found, not repeated.",
         ),
