@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -75,6 +76,7 @@ async def test_an_archive_asks_as_much_for_many_as_for_few(
     async with working(app) as runtime:
         await filled(runtime, count)
         asked: list[str] = []
+        COUNTED.set(True)
         database: Any = runtime.database
         for kind in ("fetch", "fetch_each"):
             monkeypatch.setattr(database, kind, noted(getattr(database, kind), asked))
@@ -87,9 +89,13 @@ async def test_an_archive_asks_as_much_for_many_as_for_few(
         assert len(asked) == len(set(asked))
 
 
+# What the app asks meanwhile, for its schedules, does not count: its tasks began before this was set.
+COUNTED: ContextVar[bool] = ContextVar("counted", default=False)
+
+
 def noted(fetch: Any, asked: list[str]) -> Any:
     async def fetching(name: str, *parameters: Any) -> Any:
-        if not asked or asked[-1] != name:  # one way leads through the other
+        if COUNTED.get() and (not asked or asked[-1] != name):  # one way leads through the other
             asked.append(name)
         return await fetch(name, *parameters)
 
