@@ -18,11 +18,13 @@ from support.command_line import WAKEFUL
 from wakeful.testing.waiting import until
 
 TOKEN = "planted-token-" + secrets.token_hex(32)
+FILE = f"planted-store-{secrets.token_hex(8)}.db"  # of this process: tests in others give commands with theirs, and a spy sees all commands
+STORE = f"sqlite:///{FILE}"
 SECRETS = {
     "WAKEFUL_TOKEN": TOKEN,
     "WAKEFUL_TOKEN_NEXT": "planted-next-" + secrets.token_hex(32),
     "WAKEFUL_ENCRYPTION_KEYS": "cGxhbnRlZC1rZXktcGxhbnRlZC1rZXktcGxhbnRlZCE=",
-    "WAKEFUL_STORE": "sqlite:///planted-store.db",
+    "WAKEFUL_STORE": STORE,
     "GITHUB_SECRET": "planted-github",
     "CLOUD_PASSWORD": "planted-cloud",
     "REPORT_MODE": "weekly",
@@ -208,7 +210,7 @@ try:
     print(request.urlopen(asked).status)
 except error.HTTPError as refused:
     print(refused.code)
-"""
+""".replace("planted-store.db", FILE)
 
 
 @pytest.mark.parametrize("token", [TOKEN, ""], ids=["token", "no-token"])
@@ -244,7 +246,7 @@ if os.fork() == 0:
     words = f"{wakeful} approvals answer {question} yes --store sqlite:///planted-store.db > /dev/null"
     line = f"{words} 2> heard; echo $? > code; cat code heard > said.new; mv said.new said"
     os.execve("/bin/sh", ["sh", "-c", line], {"PATH": os.environ["PATH"]})
-"""
+""".replace("planted-store.db", FILE)
 
 
 def detached(
@@ -298,7 +300,7 @@ def test_without_a_token_a_child_that_detaches_answers_nothing_and_people_are_to
     )
     assert words in server.process.output
     assert words in " ".join(wakeful("check", "app.py").out.split())
-    store = "sqlite:///planted-store.db"
+    store = STORE
     assert words in " ".join(wakeful("doctor", "app.py", "--store", store, code=None).out.split())
 
 
@@ -317,10 +319,10 @@ def test_a_locked_app_is_opened_by_starting_it_with_a_token(place, start, wakefu
     server.emit("ask")
     asyncio.run(until(lambda: server.get("/v1/approvals")["approvals"]))
     question = server.get("/v1/approvals")["approvals"][0]["id"]
-    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    answer = ("approvals", "answer", question, "yes", "--store", STORE)
     run = server.get("/v1/runs")["runs"][0]["id"]
     detours = (("fork", run, "--from", "ask"), ("apps", "retire", "spied", "--live"))
-    for words in (answer, *((*words, "--store", "sqlite:///planted-store.db") for words in detours)):
+    for words in (answer, *((*words, "--store", STORE) for words in detours)):
         assert "or write App(…, programs_may_answer=True). Nothing was changed" in wakeful(*words, code=1).err
     with_token = {"authorization": f"Bearer {TOKEN}"}
     other = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")  # beside the first, as a program of the app could start it
@@ -355,7 +357,7 @@ if os.fork() == 0:
     with open("said.new", "w") as file:
         file.write("written")
     os.replace("said.new", "said")
-"""
+""".replace("planted-store.db", FILE)
 
 
 def test_an_answer_that_a_child_writes_into_an_encrypted_store_is_noticed(place, start):
@@ -388,7 +390,7 @@ def test_a_person_who_has_the_token_answers(place, start, wakeful, monkeypatch, 
     server.stop()  # the guard stays while no server runs
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    answer = ("approvals", "answer", question, "yes", "--store", STORE)
     if works:
         assert "answered with true" in wakeful(*answer).out
         return
@@ -416,7 +418,7 @@ GUARDED = [
 
 def test_commands_that_decide_ask_for_the_token_until_a_server_has_none(place, start, wakeful):
     (place / "app.py").write_text(ASKING)
-    store = ("--store", "sqlite:///planted-store.db")
+    store = ("--store", STORE)
     Server(start, place, WAKEFUL_ENCRYPTION_KEYS="").stop()
     for words in GUARDED:
         assert "needs the token that the server of spied was started with" in wakeful(*words, *store, code=1).err, words
@@ -452,7 +454,7 @@ def test_a_second_server_does_not_take_the_guard_away(place, start, wakeful, mon
         in second.process.output
     )
     monkeypatch.setenv("WAKEFUL_TOKEN", token)
-    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    answer = ("approvals", "answer", question, "yes", "--store", STORE)
     assert "set WAKEFUL_TOKEN to it. Nothing was changed" in wakeful(*answer, code=1).err
     headers = {"authorization": f"Bearer {token}"} if token else {}
     url = f"{second.url}/v1/approvals/{question}/answer"
@@ -469,7 +471,7 @@ def test_a_second_server_that_knows_the_token_replaces_it(place, start, wakeful,
     new = {"WAKEFUL_ENCRYPTION_KEYS": "", "WAKEFUL_TOKEN": TOKEN, "WAKEFUL_TOKEN_NEXT": OTHER}
     Server(start, place, **new)
     monkeypatch.setenv("WAKEFUL_TOKEN", SECRETS["WAKEFUL_TOKEN_NEXT"])
-    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    answer = ("approvals", "answer", question, "yes", "--store", STORE)
     assert "WAKEFUL_TOKEN is another one" in wakeful(*answer, code=1).err
     monkeypatch.setenv("WAKEFUL_TOKEN", OTHER)
     assert "answered with true" in wakeful(*answer).out
@@ -479,11 +481,11 @@ def test_the_token_of_another_app_answers_nothing(place, start, wakeful, monkeyp
     """A child can declare an app of its own, and serve it on the same store with a token of its own."""
     server, question = asked(place, start)
     (place / "evil.py").write_text('from wakeful import App\n\napp = App("evil")\n')
-    words = ("serve", "evil.py", "--port", "0", "--store", "sqlite:///planted-store.db")
+    words = ("serve", "evil.py", "--port", "0", "--store", STORE)
     evil = start(*words, env={"WAKEFUL_TOKEN": OTHER})
     url = evil.wait_for(r"serving evil on (http://127\.0\.0\.1:\d+)")[1]
     monkeypatch.setenv("WAKEFUL_TOKEN", OTHER)
-    answer = ("approvals", "answer", question, "yes", "--store", "sqlite:///planted-store.db")
+    answer = ("approvals", "answer", question, "yes", "--store", STORE)
     told = wakeful(*answer, code=1).err
     assert "needs the token that the server of spied was started with, and WAKEFUL_TOKEN is another one" in told
     headers = {"authorization": f"Bearer {OTHER}"}
@@ -492,10 +494,7 @@ def test_the_token_of_another_app_answers_nothing(place, start, wakeful, monkeyp
     assert refused.status_code == 403, refused.text
     assert "app spied" in refused.json()["detail"]
     assert server.get(f"/v1/approvals/{question}")["state"] == "open"
-    assert (
-        "is retired"
-        not in wakeful("apps", "retire", "spied", "--live", "--store", "sqlite:///planted-store.db", code=1).out
-    )
+    assert "is retired" not in wakeful("apps", "retire", "spied", "--live", "--store", STORE, code=1).out
 
 
 EDITED = """

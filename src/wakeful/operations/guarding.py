@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.operations.programs import is_locked_without_token, programs_of
 from wakeful.stores.guards import LOCK, TokenHash, hashes_of, known
-from wakeful.stores.verbs.guards import GuardApp, Guarded
+from wakeful.stores.request import Doer
+from wakeful.stores.verbs.guards import GuardApp
 from wakeful.telemetry.logger import logger_of
 
 if TYPE_CHECKING:
@@ -30,12 +31,6 @@ BEGAN_WITHOUT = "another process of the app is alive that began without a token:
 ASKING = "ask"  # the method of a run that waits for people
 
 
-class Guarding(Protocol):
-    """Where guards are kept."""
-
-    async def do(self, request: GuardApp, /) -> Guarded: ...
-
-
 class Guards(Protocol):
     """Where guards are read."""
 
@@ -43,15 +38,9 @@ class Guards(Protocol):
 
 
 async def guard(
-    store: Guarding,
-    reader: Guards,
-    app: Declarations,
-    tokens: tuple[str | None, ...],
-    *,
-    serves: bool,
-    process: str = "",
+    store: Doer, reader: Guards, app: Declarations, tokens: tuple[str | None, ...], *, serves: bool, process: str = ""
 ) -> None:
-    """Keep the tokens of a server that starts, as hashes. Warns where the app's own children could answer for people."""
+    """Keep the tokens of a server that starts, as hashes. Warns where no command can answer what the app asks, since it is locked."""
     hashes = hashes_of(tokens)
     log = logger_of()
     if hashes or serves:

@@ -6,19 +6,14 @@ token, nothing tells a person's command from that program's, and the store refus
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.execution.command import ProgramCommand
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.guards import LockApp
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
-
-
-class Locking(Protocol):
-    """Where locks are kept."""
-
-    async def do(self, request: LockApp, /) -> None: ...
 
 
 def programs_of(app: Declarations) -> list[str]:
@@ -31,6 +26,6 @@ def is_locked_without_token(app: Declarations) -> bool:
     return not app.programs_may_answer and bool(programs_of(app))
 
 
-async def lock(app: Declarations, store: Locking, process: str) -> None:
+async def lock(app: Declarations, store: Doer, process: str) -> None:
     """Before the first run: no program that a run starts is there yet."""
     await store.do(LockApp(app.name, is_locked_without_token(app), process))
