@@ -100,11 +100,6 @@ def returned_by(function: Callable[..., Any]) -> Any:
     return Union[tuple(kinds)]  # noqa: UP007 it is put together here
 
 
-def defaults_of(parameters: tuple[Given, ...]) -> Mapping[str, Any]:
-    """What a shell hands over where nothing is given."""
-    return {one.name: one.in_shell for one in parameters if one.in_shell is not UNSET}
-
-
 def _given(parameter: inspect.Parameter, hint: Any) -> Given:
     marks: tuple[Any, ...] = ()
     while get_origin(hint) is Annotated:
