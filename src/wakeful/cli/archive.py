@@ -10,7 +10,7 @@ from wakeful.clock import to_text
 from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
 from wakeful.operations.redo import MANY
 from wakeful.readers.reader import Reader
-from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_store, actor_of
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.shell.carrying import carry_out, number, refuse_many
 from wakeful.shell.terminal import plain, print_json, say
 from wakeful.stores.keeping import Keeper

@@ -14,7 +14,7 @@ from wakeful.intake.accept import Door
 from wakeful.intake.route import Router
 from wakeful.operations.checking_in import app_expecting, check_in
 from wakeful.readers.reader import Reader
-from wakeful.shell.arguments import Command, Parser, UsageError, add_data, add_json, add_store, actor_of, read_data
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_data, add_json, add_store, read_data
 from wakeful.shell.opening import changing, chosen_store
 from wakeful.shell.terminal import plain, print_json
 

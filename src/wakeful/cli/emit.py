@@ -14,11 +14,11 @@ from wakeful.shell.arguments import (
     Command,
     Parser,
     UsageError,
+    actor_of,
     add_data,
     add_json,
     add_store,
     app_and,
-    actor_of,
     read_data,
 )
 from wakeful.shell.opening import sending

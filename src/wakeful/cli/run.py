@@ -14,12 +14,12 @@ from wakeful.resources.failures import failure_line, failure_lines
 from wakeful.shell.arguments import (
     Command,
     Parser,
+    actor_of,
     add_data,
     add_json,
     add_logs,
     add_store,
     app_and,
-    actor_of,
     read_data,
     seconds,
 )

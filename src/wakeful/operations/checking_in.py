@@ -44,13 +44,7 @@ async def app_expecting(reader: ReadsCheckins, name: str, app: str | None) -> st
 
 
 async def check_in(
-    door: AcceptsCheckins,
-    app: str,
-    name: str,
-    data: Any = None,
-    identifier: str | None = None,
-    *,
-    by: Actor,
+    door: AcceptsCheckins, app: str, name: str, data: Any = None, identifier: str | None = None, *, by: Actor
 ) -> Receipt:
     """Store a check-in and its sender in one transaction; the receipt comes after the commit."""
     event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)
