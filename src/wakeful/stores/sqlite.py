@@ -314,7 +314,7 @@ class SqliteBackend:
                 connection.execute(queries["finish_migration"], (now, migration.number))
                 connection.execute(queries["record_migration"], (now, migration.number, migration.name))
                 applied.append(migration)
-            self._settle_origin(connection)
+            self._determine_origin(connection)
             connection.execute("commit")
         except UNAVAILABLE as error:
             raise self._unavailable(connection, error) from error
@@ -323,7 +323,7 @@ class SqliteBackend:
                 connection.execute("rollback")
         return applied
 
-    def _settle_origin(self, connection: apsw.Connection) -> None:
+    def _determine_origin(self, connection: apsw.Connection) -> None:
         """Write down that this is another file than the last one: a copy."""
         identity = file_identity(self.path)
         last = connection.execute(self._queries["last_origin"]).fetchone()
