@@ -88,7 +88,7 @@ def test_an_answer_lets_the_run_go_on(wakeful, asked, words, result):
     assert f"approval {identifier}: answered with" in answer.out
     assert output(wakeful) == result
     (run,) = wakeful("runs", "--json").json["runs"]
-    assert "ada answered its question" in wakeful("why", run["id"]).out
+    assert "ada answered its approval" in wakeful("why", run["id"]).out
     assert "answered by ada: seen it" in wakeful("trace", run["id"]).out
     assert "answered by ada" in wakeful("approvals", "show", identifier).out
     assert "ada" in wakeful("approvals", "--state", "answered").out

@@ -89,7 +89,7 @@ def test_a_name_that_a_proxy_is_called_by_opens_nothing(serve):
 
 def test_with_webhooks_and_no_token_only_webhooks_are_open(serve):
     server, url = serve(app=APP + HOOK)
-    server.wait_for("no token: only webhooks and health are answered")
+    server.wait_for("no token: only webhooks and health checks are served")
     for headers in ((), ("X-Forwarded-For: 203.0.113.5",)):
         refused = send(url, "POST", "/v1/events", JSON, *headers, body=EVENT)
         assert refused.status == 403

@@ -128,7 +128,7 @@ def test_nothing_yet_says_what_to_do(wakeful, tickets):
 @pytest.mark.parametrize("content", [b"hello, this is not a database, only some text that is long enough" * 20, b""])
 def test_a_file_that_is_no_store_stays_as_it_is(wakeful, folder, content):
     (folder / "wakeful.db").write_bytes(content)
-    assert "is not a store of Wakeful" in wakeful("runs", code=1).err
+    assert "is not a Wakeful store" in wakeful("runs", code=1).err
     assert (folder / "wakeful.db").read_bytes() == content
     assert [one.name for one in folder.iterdir()] == ["wakeful.db"]
 

@@ -84,7 +84,7 @@ def test_without_the_script(module):
         (["emit", "app.py", "a", "--data", "@none.json"], "wakeful: --data @none.json: No such file"),
         (["emit", "app.py", "a", "--set", "x"], "wakeful: --set x: write NAME=VALUE"),
         (["emit", "app.py", "a", "--set", "expirytime=soon"], 'wakeful: emit: expirytime is "soon"'),
-        (["emit", "a", "--url", "x", "--store", "sqlite:///a.db"], "wakeful: emit --url takes no --store"),
+        (["emit", "a", "--url", "x", "--store", "sqlite:///a.db"], "wakeful: emit --url does not take --store"),
         (["emit", "a", "--url", "ftp://x"], "wakeful: --url ftp://x: write it like http://"),
     ],
 )

@@ -106,7 +106,7 @@ def test_doctor_names_older_files_and_open_folders(reports, wakeful):
     found = privacy(wakeful)
     assert found["other users can read data/inner/reports.db (mode 0644)"] == "chmod go-rwx data/inner/reports.db"
     assert found["other users can read and change out.jsonl (mode 0666)"] == "chmod go-rwx out.jsonl"
-    words = f"other users can put files into, and take ours out of, the folder {reports} (mode 0777)"
+    words = f"other users can add files to, and remove ours from, the folder {reports} (mode 0777)"
     assert found[words] == f"chmod go-rwx {reports}"
     assert any(str(old.relative_to(reports)) in one for one in found)
     for path in (store, out, old, old.parent, reports, store.parent):

@@ -193,7 +193,7 @@ def test_every_error_and_remedy_is_kept_after_two_replays(wakeful, folder, dead)
     first, second = shown.index("by ada"), shown.index("by bob")
     assert shown.index("attempt 1") < first < shown.index("attempt 2") < second
     story = wakeful("why", dead[0]).out
-    assert "It was given up at" in story
+    assert "The run was given up at" in story
     assert "ada replayed it with edited data at" in story
     assert "bob replayed it with edited data at" in story
     assert "1 effect of it is confirmed and will not be repeated: charge." in story
@@ -227,7 +227,7 @@ def test_ctrl_c_stops_it_and_the_same_command_goes_on(wakeful, start, dead):
     replaying.signal(signal.SIGINT)
     assert replaying.end() == 130
     assert "1 of 3 dead letters is ready again" in replaying.output
-    assert "stopped; the same command goes on where it stopped" in replaying.output
+    assert "stopped; run the same command again to continue" in replaying.output
     assert wakeful("replay", "--all", "--rate", "max").out == "2 of 2 dead letters are ready again\n"
 
 

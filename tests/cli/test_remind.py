@@ -74,7 +74,7 @@ def test_what_cannot_be_meant_is_refused(desk: Path, wakeful: Wakeful, words: tu
 
 def test_without_an_app_it_is_refused(folder: Path, wakeful: Wakeful, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("WAKEFUL_APP", raising=False)
-    assert "whose reminder? Give --app app.py" in wakeful("remind", "tomorrow 9am", "tea", code=2).err
+    assert "which app? Give --app app.py" in wakeful("remind", "tomorrow 9am", "tea", code=2).err
     assert "TEXT is missing" in wakeful("remind", "tomorrow 9am", code=2).err
 
 

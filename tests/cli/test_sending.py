@@ -46,7 +46,7 @@ def test_in_words(wakeful, tickets):
     again = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a"}')
     assert again.out == result.out.replace("accepted", "duplicate")
     other = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "b"}')
-    assert "used before with other content" in other.err
+    assert "used before with different content" in other.err
 
 
 def test_an_event_for_nobody(wakeful, tickets):
@@ -154,7 +154,7 @@ def test_data_that_does_not_fit_is_a_dead_letter(wakeful, tickets):
 def test_a_wait_that_is_too_long(wakeful, tickets):
     result = wakeful("run", "app.py", "later", "--wait", "--timeout", "1s", code=1)
     assert "waiting, failed 1 of 3, told when to retry: Transient: come back" in result.err
-    assert "not finished after 1 s; it goes on" in result.err
+    assert "not finished after 1 s; the run continues" in result.err
 
 
 def test_an_agent_that_is_not_there(wakeful, tickets):

@@ -183,7 +183,7 @@ def test_a_port_that_is_taken(slow, wakeful):
 
 def test_a_host_that_is_none(slow, wakeful, monkeypatch):
     monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)
-    assert "is the name right?" in wakeful("serve", "slow.py", "--host", "no.such.host.invalid", code=1).err
+    assert "check the host name" in wakeful("serve", "slow.py", "--host", "no.such.host.invalid", code=1).err
 
 
 def test_a_worker_has_no_http(slow, start, wakeful):

@@ -1,4 +1,4 @@
-"""doctor: is everything as it should be? ✓ good, ! for a person to look at, ✗ broken, each with its remedy."""
+"""doctor: check an installation and a store. ✓ good, ! needs a look, ✗ broken, each with its remedy."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ LITTLE_FREE = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
+class Diagnosis:
+    """The result of one check."""
 
     what: str
     verdict: Verdict
@@ -75,7 +75,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from wakeful.telemetry.logs import configure_logs
 
-    configure_logs(level="none")  # what matters becomes a finding
+    configure_logs(level="none")  # findings say what matters
     findings = list(look_around(arguments))
     if arguments.json:
         print_json({"findings": [asdict(finding) for finding in findings]})
@@ -87,11 +87,11 @@ def execute(arguments: argparse.Namespace) -> int:
 doctor_command = Command(
     declare,
     execute,
-    "The exit code is 0 if all is well, and 1 if something is wrong (✗): no worker alive and open alarms are among it.",
+    "Exits with 1 if a check failed (✗), for example because no worker is alive or an alarm is open, else with 0.",
 )
 
 
-def show(findings: list[Finding]) -> None:
+def show(findings: list[Diagnosis]) -> None:
     out = terminal()
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
@@ -104,10 +104,10 @@ def show(findings: list[Finding]) -> None:
             out.print(Text(f"{'':{width + 4}}→ {remedy}", style="dim"))
 
 
-# what is looked at
+# the checks
 
 
-def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
+def look_around(arguments: argparse.Namespace) -> Iterator[Diagnosis]:
     yield from versions()
     app = None
     if arguments.app is not None:
@@ -116,18 +116,18 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
         try:
             app = load_app(arguments.app)
         except ConfigError as error:
-            yield Finding("app", "broken", str(error), "mend it, then `wakeful check` again")
+            yield Diagnosis("app", "broken", str(error), "fix it, then run `wakeful check`")
         else:
-            yield Finding("app", "good", f"{app.name}, agents: {', '.join(app.agents) or 'none'}")
+            yield Diagnosis("app", "good", f"{app.name}, agents: {', '.join(app.agents) or 'none'}")
             for words in missing(app):
-                yield Finding("secrets", "look", words, "set it where `wakeful serve` or `worker` is started")
+                yield Diagnosis("secrets", "look", words, "set it where `wakeful serve` or `worker` is started")
     url = chosen_store(arguments, app)
     try:
         path = sqlite_path(url)
     except ConfigError as error:
-        yield Finding("store", "broken", str(error))
+        yield Diagnosis("store", "broken", str(error))
         return
-    yield from (Finding("privacy", "look", *one) for one in exposed(path, app))
+    yield from (Diagnosis("privacy", "look", *one) for one in exposed(path, app))
     if path is not None:
         yield from file(path)
         if not path.exists() or not is_ours(path):
@@ -135,46 +135,48 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
     yield from asyncio.run(store(url, app))
 
 
-def versions() -> Iterator[Finding]:
+def versions() -> Iterator[Diagnosis]:
     import apsw
 
-    yield Finding(
+    yield Diagnosis(
         "wakeful",
         "good",
         f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
     yield from bytecode()
-    yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
+    yield Diagnosis("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
     yield from installed_triggers()
 
 
-def bytecode() -> Iterator[Finding]:
-    """Python compiles at every start what it finds no bytecode of and may not write any of: that takes longer than the rest."""
+def bytecode() -> Iterator[Diagnosis]:
+    """Python compiles modules at every start if it has no bytecode and cannot write any; that takes longer than the
+    rest of the start.
+    """
     import sys
     from importlib.util import cache_from_source, find_spec
 
     found = find_spec("wakeful.runtime")
     source = found.origin if found is not None else None
     if source is not None and sys.dont_write_bytecode and not Path(cache_from_source(source)).exists():
-        yield Finding(
+        yield Diagnosis(
             "bytecode",
             "look",
-            "Wakeful is compiled anew at each start of a process: there is no bytecode, and none may be written",
-            f"python -m compileall -q {Path(source).parent}, or UV_COMPILE_BYTECODE=1 when it is installed",
+            "Python compiles Wakeful again at each start: there is no bytecode, and writing it is disabled",
+            f"run python -m compileall -q {Path(source).parent}, or install with UV_COMPILE_BYTECODE=1",
         )
 
 
-def installed_triggers() -> Iterator[Finding]:
-    """Triggers that other packages bring. One that cannot be loaded concerns only whoever uses it."""
+def installed_triggers() -> Iterator[Diagnosis]:
+    """Triggers from other packages. One that cannot be loaded affects only the apps that use it."""
     from wakeful.triggers.installed import find, installed, make_of, package_of
 
     for name, entries in sorted(installed().items()):
         try:
             make_of(find(name))
         except ConfigError as error:
-            yield Finding("triggers", "look", str(error), "mend or uninstall it")
+            yield Diagnosis("triggers", "look", str(error), "fix or uninstall it")
         else:
-            yield Finding("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
+            yield Diagnosis("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
 
 
 def is_ours(path: Path) -> bool:
@@ -184,61 +186,61 @@ def is_ours(path: Path) -> bool:
         return False
 
 
-def file(path: Path) -> Iterator[Finding]:
-    """The file of a SQLite store, and the place it is in."""
+def file(path: Path) -> Iterator[Diagnosis]:
+    """The file of a SQLite store, its folder and the disk."""
     from wakeful.stores.sqlite import refuse_network_file_system
 
     folder = path.absolute().parent
     try:
         refuse_network_file_system(path)
     except ConfigError as error:
-        yield Finding("file system", "broken", str(error), "move it to a local disk, or use postgresql://…")
+        yield Diagnosis("file system", "broken", str(error), "move it to a local disk, or use postgresql://…")
     if not path.exists():
-        yield Finding(
-            "file", "look", f"{path} is not there yet", "the first `wakeful serve APP`, `emit` or `run` makes it"
+        yield Diagnosis(
+            "file", "look", f"{path} does not exist yet", "the first `wakeful serve APP`, `emit` or `run` creates it"
         )
     elif not os.access(path, os.R_OK | os.W_OK):
-        yield Finding("file", "broken", f"{path} cannot be read and written by this user", f"chown or chmod {path}")
+        yield Diagnosis("file", "broken", f"this user cannot read and write {path}", f"chown or chmod {path}")
     elif not is_ours(path):
-        yield Finding(
-            "file", "broken", f"{path} is not a store of Wakeful", "name another one with --store or WAKEFUL_STORE"
+        yield Diagnosis(
+            "file", "broken", f"{path} is not a Wakeful store", "name another one with --store or WAKEFUL_STORE"
         )
     else:
-        yield Finding("file", "good", f"{path}, {in_bytes(path.stat().st_size)}, readable and writable")
+        yield Diagnosis("file", "good", f"{path}, {in_bytes(path.stat().st_size)}, readable and writable")
     if not folder.is_dir():
-        yield Finding("folder", "look", f"{folder} is not there yet", "it is made together with the file")
+        yield Diagnosis("folder", "look", f"{folder} does not exist yet", "it is created together with the file")
         return
     if not os.access(folder, os.W_OK | os.X_OK):
-        yield Finding(
+        yield Diagnosis(
             "folder", "broken", f"{folder} is not writable: SQLite keeps its journal there", f"chown or chmod {folder}"
         )
     free = shutil.disk_usage(folder).free
     verdict: Verdict = "broken" if free < LEAST_FREE else "look" if free < LITTLE_FREE else "good"
-    yield Finding(
-        "disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "make room before it is full"
+    yield Diagnosis(
+        "disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "free space before the disk is full"
     )
 
 
-async def store(url: str, app: Declarations | None) -> list[Finding]:
-    """What the store itself says."""
+async def store(url: str, app: Declarations | None) -> list[Diagnosis]:
+    """The findings that need a connection to the store."""
     from wakeful.stores.opening import open_database
 
-    findings: list[Finding] = []
+    findings: list[Diagnosis] = []
     try:
         database = open_database(url, SystemClock())
     except WakefulError as error:
-        return [Finding("store", "broken", str(error))]
+        return [Diagnosis("store", "broken", str(error))]
     try:
         reader = Reader(database)
         started = time.perf_counter()
         try:
             await reader.health()
         except SchemaMismatch as error:
-            findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
-            findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
+            findings.append(Diagnosis("store", "good", f"{shown_store(url)} answers"))
+            findings.append(Diagnosis("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
             return findings
         took = time.perf_counter() - started
-        findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
+        findings.append(Diagnosis("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
         findings += schema(standing(database.dialect, await database.ledger()))
         findings += await origin(database, reader, url)
         if database.dialect == "postgres":
@@ -252,12 +254,17 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
         findings += await people(reader)
         findings += await guarded(reader, app)
     except EncryptionKeyMissing as error:
-        findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
+        findings.append(Diagnosis("encryption", "broken", str(error), "`wakeful keys` lists the keys that are needed"))
     except StoreForbidden as error:
-        findings.append(Finding("rights", "broken", str(error)))
+        findings.append(Diagnosis("rights", "broken", str(error)))
     except StoreUnavailable as error:
         findings.append(
-            Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?")
+            Diagnosis(
+                "store",
+                "broken",
+                str(error),
+                "check the address, that the database runs, and that this user may connect",
+            )
         )
     finally:
         await database.close()
@@ -265,38 +272,38 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
 
 
 def named_store(url: str) -> str:
-    """A store as it can be written in a command: by its variable, where its address holds a password."""
+    """The store as it can be written in a command: as a variable if its address contains a password."""
     return quote(url) if shown_store(url) == url else '"$WAKEFUL_STORE"'
 
 
-def schema(found: Standing) -> list[Finding]:
-    """The schema can be worked with: is it as this version knows it?"""
+def schema(found: Standing) -> list[Diagnosis]:
+    """Whether a usable schema is the one that this version knows."""
     findings = [
-        Finding(
+        Diagnosis(
             "schema",
             "look",
-            f"{one.label} was applied with another text (digest {(one.digest or '')[:12]}…) than this version has",
+            f"{one.label} was applied with a different text (digest {(one.digest or '')[:12]}…) than this version has",
             "was it changed by hand, or by a build that was never released? Compare this schema with a new store's",
         )
         for one in found.changed
     ]
     if found.note is not None:
-        remedy = None if found.ahead else "wakeful migrate, when all processes run this version"
-        findings.append(Finding("schema", "look", found.note, remedy))
-    return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
+        remedy = None if found.ahead else "run `wakeful migrate` once all processes run this version"
+        findings.append(Diagnosis("schema", "look", found.note, remedy))
+    return findings or [Diagnosis("schema", "good", f"up to date ({found.schema:04})")]
 
 
-async def origin(database: Database, reader: Reader, url: str) -> list[Finding]:
-    """A copy of a store is told; nothing is said of one that is where it always was."""
+async def origin(database: Database, reader: Reader, url: str) -> list[Diagnosis]:
+    """A finding if the store is a copy; nothing if it was always at this place."""
     found = [Origin(*row) for row in await database.fetch("list_origins")]
     path = sqlite_path(url)
     here = None if path is None else path.absolute()
     told = copied(found, await database.identity(), is_file=path is not None, now=await reader.time(), here=here)
-    return [] if told is None else [Finding("origin", "look", *told)]
+    return [] if told is None else [Diagnosis("origin", "look", *told)]
 
 
-async def server(url: str) -> list[Finding]:
-    """PostgreSQL's version, and the settings without which "accepted" would not mean "on disk"."""
+async def server(url: str) -> list[Diagnosis]:
+    """PostgreSQL's version, and the settings that make "accepted" mean "on disk"."""
     from wakeful.stores.postgres import OLDEST_VERSION, driver
 
     asyncpg = driver()
@@ -305,7 +312,7 @@ async def server(url: str) -> list[Finding]:
         old = connection.get_server_version().major < OLDEST_VERSION
         version = await connection.fetchval("show server_version")  # "15.18 (Debian 15.18-1)"
         found = [
-            Finding(
+            Diagnosis(
                 "postgresql",
                 "broken" if old else "good",
                 version.split()[0],
@@ -315,44 +322,44 @@ async def server(url: str) -> list[Finding]:
         off = [name for name in ("fsync", "synchronous_commit") if await connection.fetchval(f"show {name}") == "off"]
         if off:
             found.append(
-                Finding(
+                Diagnosis(
                     "durability",
                     "broken",
-                    f"{' and '.join(off)} off: what was accepted can be lost",
+                    f"{' and '.join(off)} off: accepted events can be lost",
                     f"set {off[0]} = on",
                 )
             )
         else:
-            found.append(Finding("durability", "good", "fsync and synchronous_commit are on"))
+            found.append(Diagnosis("durability", "good", "fsync and synchronous_commit are on"))
         return found
     finally:
         await connection.close()
 
 
-async def rights(database: Database) -> list[Finding]:
-    """What this role may not do with the tables; nothing is said of one that may do all that is needed."""
+async def rights(database: Database) -> list[Diagnosis]:
+    """The privileges on the tables that this role lacks; nothing if it has all of them."""
     missing_rights = await database.fetch("lacking_rights", *needed())
     if not missing_rights:
         return []
     ((_, _, role),) = await database.fetch("here")
-    return [Finding("rights", "broken", *lacking(role, missing_rights))]
+    return [Diagnosis("rights", "broken", *lacking(role, missing_rights))]
 
 
-async def clock(reader: Reader, *, local: bool) -> Finding:
+async def clock(reader: Reader, *, local: bool) -> Diagnosis:
     if local:
-        return Finding("clock", "good", "this machine's own: a SQLite store has no other")
+        return Diagnosis("clock", "good", "this machine's clock; a SQLite store has no other")
     before = time.time_ns() // 1000
     theirs = await reader.time()
     ours = (before + time.time_ns() // 1000) // 2
     skew = abs(theirs - ours)
     if skew <= TOLERATED_SKEW:
-        return Finding("clock", "good", f"ours and the database's agree within {readable(skew)}")
+        return Diagnosis("clock", "good", f"this machine and the database agree within {readable(skew)}")
     way = "behind" if theirs > ours else "ahead of"
-    text = f"ours is {readable(skew)} {way} the database's"
-    return Finding("clock", "look", text, "leases and due times go by the database's clock; let NTP set both")
+    text = f"this machine is {readable(skew)} {way} the database"
+    return Diagnosis("clock", "look", text, "leases and due times use the database's clock; set both clocks with NTP")
 
 
-async def processes(reader: Reader) -> list[Finding]:
+async def processes(reader: Reader) -> list[Diagnosis]:
     listed = [one for one in await reader.processes() if one["state"] == "alive"]
     alive = [one for one in listed if one["lease_left"] > 0]
     late = [one for one in listed if one["lease_left"] <= 0]
@@ -360,76 +367,76 @@ async def processes(reader: Reader) -> list[Finding]:
     if alive:
         names = ", ".join(f"pid {one['pid']} on {one['host']} (lease {one['lease_left']:.0f} s)" for one in alive[:4])
         more = f" and {len(alive) - 4} more" if len(alive) > 4 else ""
-        found.append(Finding("workers", "good", f"{len(alive)} alive: {names}{more}"))
+        found.append(Diagnosis("workers", "good", f"{len(alive)} alive: {names}{more}"))
     else:
         found.append(
-            Finding("workers", "broken", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
+            Diagnosis("workers", "broken", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
         )
     if late:
-        text = f"{len(late)} ended without a word; their runs wait to be taken back"
-        found.append(Finding("leases", "look", text, "any worker that starts takes them back"))
+        text = f"{len(late)} stopped without signing off; their runs wait to be reclaimed"
+        found.append(Diagnosis("leases", "look", text, "the next worker that starts reclaims them"))
     return found
 
 
-async def schedules(reader: Reader) -> list[Finding]:
-    """What wakes by time, and whether somebody is there to fire it."""
+async def schedules(reader: Reader) -> list[Diagnosis]:
+    """The schedules of each app, and whether a worker fires them in time."""
     found = []
     present = await reader.time()
     for one in await reader.live_schedules():
         behind = one["next"] is not None and present - one["next"] > LATE_TO_FIRE
-        when = "none is due any more"
+        when = "no further occurrence"
         if one["next"] is not None:
             when = (
-                f"the first has been due for {readable(present - one['next'])}"
+                f"the first is overdue by {readable(present - one['next'])}"
                 if behind
                 else f"the next in {readable(one['next'] - present)}"
                 if one["next"] > present
                 else "the next is due now"
             )
         found.append(
-            Finding(
+            Diagnosis(
                 "schedules",
                 "look" if behind else "good",
                 f"{number(one['count'], 'schedule')} of app {one['app']}, {when}",
-                "is a worker alive that has its agent? `wakeful schedules` lists them" if behind else None,
+                "start a worker that has the agent; `wakeful schedules` lists them" if behind else None,
             )
         )
     return found
 
 
-async def sources(reader: Reader) -> list[Finding]:
-    """What brings events in, and whether it can be read."""
-    found: list[Finding] = []
+async def sources(reader: Reader) -> list[Diagnosis]:
+    """The event sources, and whether they can be read."""
+    found: list[Diagnosis] = []
     retired = await reader.of_apps.retired()
     listed = [one for one in await reader.sources() if one["app"] not in retired]
     for one in listed:
         name = f"{one['kind']} {one['name']} of app {one['app']}"
         unread = "" if one["unread"] is None else f"; {one['unread']}"
         if one["state"] == "unserved":
-            found.append(Finding("sources", "broken", f"{name}: {one['unread']}", "wakeful serve APP"))
+            found.append(Diagnosis("sources", "broken", f"{name}: {one['unread']}", "wakeful serve APP"))
         elif one["state"] == "failing":
             words = f"{name} fails: {one['reason']}{unread}"
-            found.append(Finding("sources", "look", words, f"wakeful why {one['name']}"))
+            found.append(Diagnosis("sources", "look", words, f"wakeful why {one['name']}"))
         elif one["unread"] is not None:
-            found.append(Finding("sources", "look", f"{name}: {one['unread']}", f"wakeful sources {one['name']}"))
+            found.append(Diagnosis("sources", "look", f"{name}: {one['unread']}", f"wakeful sources {one['name']}"))
     if listed and not found:
         states = Counter(one["state"] for one in listed)
         words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        found.append(Finding("sources", "good", words))
+        found.append(Diagnosis("sources", "good", words))
     return found
 
 
-async def outbox(reader: Reader) -> list[Finding]:
-    """What waits for channels, and since when."""
+async def outbox(reader: Reader) -> list[Diagnosis]:
+    """The messages that wait for channels, and for how long."""
     waiting, present = await reader.waiting_channels(), await reader.time()
     if not waiting:
-        return [Finding("outbox", "good", "nothing waits")]
+        return [Diagnosis("outbox", "good", "nothing waits")]
     return [
-        Finding(
+        Diagnosis(
             "outbox",
             "look" if present - one["oldest"] > LATE else "good",
             f"{number(one['count'], 'message')} for channel {one['channel']} of app {one['app']}, "
-            f"the oldest since {readable(max(0, present - one['oldest']))}",
+            f"the oldest for {readable(max(0, present - one['oldest']))}",
             f"wakeful deliveries --channel {one['channel']} --state pending"
             if present - one["oldest"] > LATE
             else None,
@@ -438,48 +445,50 @@ async def outbox(reader: Reader) -> list[Finding]:
     ]
 
 
-async def guarded(reader: Reader, app: Declarations | None) -> list[Finding]:
-    """Which apps are guarded by a token, and whether nobody can answer what this app asks, since it has none."""
+async def guarded(reader: Reader, app: Declarations | None) -> list[Diagnosis]:
+    """The apps that a token guards, and a warning if this app asks for approvals without one."""
     from wakeful.operations.guarding import REMEDY, unguarded
     from wakeful.stores.guards import LOCK
 
     names = sorted({name for name, hashed in await reader.guards() if hashed != LOCK})
     if names:
-        words = f"{', '.join(names)}: commands that decide for people ask for WAKEFUL_TOKEN"
-        found = [Finding("token", "good", words)]
+        words = f"{', '.join(names)}: commands that decide for people need WAKEFUL_TOKEN"
+        found = [Diagnosis("token", "good", words)]
     else:
         found = []
     danger = None if app is None or app.name in names else unguarded(app)
-    return found if danger is None else [*found, Finding("token", "look", danger, REMEDY)]
+    return found if danger is None else [*found, Diagnosis("token", "look", danger, REMEDY)]
 
 
-async def people(reader: Reader) -> list[Finding]:
-    """What is waiting for a person."""
+async def people(reader: Reader) -> list[Diagnosis]:
+    """Runs, approvals, dead letters, inputs and alarms that wait for a person."""
     counts = await reader.counts()
     dead = counts.get("dead", 0)
-    # An approval that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
+    # An open approval raises an alarm too, but nothing is wrong: it is counted below.
     listed = (await reader.alarms(state="open"))["alarms"]
     open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
-    found = [Finding("runs", "good", summary)]
+    found = [Diagnosis("runs", "good", summary)]
     held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
     if held:
-        found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
+        found.append(Diagnosis("held", "look", f"{number(held, 'run')} held for a person", "wakeful runs --held"))
     approvals = (await reader.approvals(state="open", limit=MANY))["approvals"]
     if approvals:
         count = f"{MANY} approvals or more" if len(approvals) == MANY else number(len(approvals), "approval")
-        found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
+        found.append(Diagnosis("questions", "look", f"{count} open", "wakeful approvals"))
     paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
     if paused:
-        found.append(Finding("paused", "look", ", ".join(paused), "`wakeful pause` lists it, `wakeful resume` ends it"))
+        found.append(
+            Diagnosis("paused", "look", ", ".join(paused), "`wakeful pauses` lists them, `wakeful resume` ends one")
+        )
     inputs = sum(one["count"] for one in await reader.waiting_inputs())
     if dead or dead_deliveries or inputs:
         parts = [number(dead, "run")] if dead else []
         parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []
         parts += [f"{number(inputs, 'input')} in quarantine"] if inputs else []
-        found.append(Finding("dead letters", "look", " and ".join(parts), "wakeful dead list"))
+        found.append(Diagnosis("dead letters", "look", " and ".join(parts), "wakeful dead list"))
     else:
-        found.append(Finding("dead letters", "good", "none"))
+        found.append(Diagnosis("dead letters", "good", "none"))
     room = (await reader.quarantine(limit=1))["unverified"]
     if cut := room["cut"]:
         count, size, since = (
@@ -489,9 +498,9 @@ async def people(reader: Reader) -> list[Finding]:
         )
         words = f"{number(count, 'unverified input')} ({in_bytes(size)}) removed since {since}; {in_bytes(room['held'])} kept"
         full = any(one["why"] == "bytes" for one in cut)
-        found.append(Finding("quarantine", "look" if full else "good", words, "wakeful sources" if full else None))
+        found.append(Diagnosis("quarantine", "look" if full else "good", words, "wakeful sources" if full else None))
     if open_alarms:
-        found.append(Finding("alarms", "broken", f"{len(open_alarms)} open", "wakeful alarms"))
+        found.append(Diagnosis("alarms", "broken", f"{len(open_alarms)} open", "wakeful alarms"))
     else:
-        found.append(Finding("alarms", "good", "none open"))
+        found.append(Diagnosis("alarms", "good", "none open"))
     return found

@@ -1,4 +1,4 @@
-"""The runs that an id means: the id of a run, an event, an effect, a delivery, an approval or an alarm."""
+"""Finds the runs that an id refers to: the id of a run, an event, an effect, a delivery, an approval or an alarm."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ MOST_OF_AN_ALARM = 5
 
 
 async def runs_meant(reader: Reader, identifier: str) -> list[Shown] | None:
-    """Each with everything about it; None where nothing has this id, and empty where no run belongs to what has it. A whole id
-    goes before the beginning of one. NotFound lists what a beginning may mean.
+    """The runs with all their details: None if nothing has this id, empty if no run belongs to it.
+
+    A whole id takes precedence over the beginning of another. NotFound lists the candidates of an ambiguous beginning.
     """
     from wakeful.why.alarm import find_alarm
     from wakeful.why.event import find, refuse_two
