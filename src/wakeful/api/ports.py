@@ -1,5 +1,5 @@
-"""What the HTTP side asks of the rest: a door to hand events in at, a reader of what is stored, the verbs by which people
-change it, and what the app's code says of its agents.
+"""The interfaces that the HTTP API needs: a door for events, a reader of the store, the store's verbs, and the agents
+that the app declares.
 
 All are protocols, so that the API can be tested and run without a store.
 """
@@ -23,8 +23,8 @@ Shown = dict[str, Any]
 R = TypeVar("R")
 
 
-class Door(Protocol):
-    """The one door that events come in by."""
+class DoorPort(Protocol):
+    """Accepts all events."""
 
     async def accept(
         self,
@@ -35,28 +35,28 @@ class Door(Protocol):
         by: By = "outside",
         sent: Sent | None = None,
     ) -> list[Receipt]:
-        """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
-        is not for those `by` whom it comes.
+        """Store events durably, all or none, and return a receipt for each in the same order.
 
-        `idempotency` is the client's key and a digest of its request: the same pair gets the same answer again, the same
-        key with another digest raises IdempotencyConflict. StoreUnavailable means that it is not known whether they are stored.
-        `agent` addresses one agent instead of routing.
+        Raises ReservedName if an event has a name that senders of kind `by` may not use. `idempotency` is the client's
+        key and a digest of its request: the same pair gets the same answer again, the same key with another digest
+        raises IdempotencyConflict. After StoreUnavailable the events may or may not be stored. `agent` addresses one
+        agent instead of routing.
         """
         ...
 
 
-class Results(Protocol):
-    """Waits for runs."""
+class ResultsPort(Protocol):
+    """Waits for runs to end."""
 
     async def wait(self, runs: Collection[str], limit: Microseconds | None, /) -> Ends:
-        """How these runs ended, as soon as all of them have, or as far as they have after `limit`."""
+        """How these runs ended: returns once all have ended, or after `limit` with those that have."""
         ...
 
 
-class Reader(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
-    """What is stored, as JSON-ready objects.
+class ReaderPort(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
+    """Stored rows as JSON-ready objects.
 
-    Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
+    Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not create.
     """
 
     async def fetch(self, name: str, /, *parameters: Any) -> list[Any]:
@@ -68,61 +68,61 @@ class Reader(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
     async def alarm(self, key: str, /) -> dict[str, Any] | None: ...
 
     async def run(self, identifier: str, /) -> Shown | None:
-        """One run with all that belongs to it, or None."""
+        """One run with everything that belongs to it, or None."""
         ...
 
     async def why(self, identifier: str, /) -> Shown | None:
-        """The whole story of an event, a run, a delivery or a schedule, or None."""
+        """The story of an event, a run, a delivery or a schedule, or None."""
         ...
 
     async def expectations(self) -> list[Shown]:
-        """What should happen by when, and how it stands."""
+        """The expectations with their current state."""
         ...
 
     async def time(self) -> Microseconds:
-        """The store's own time."""
+        """The store's current time."""
         ...
 
     async def health(self) -> Shown:
-        """The parts and how they are; raises StoreUnavailable or SchemaMismatch."""
+        """The parts and their state; raises StoreUnavailable or SchemaMismatch."""
         ...
 
 
-class Store(Protocol):
-    """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
+class StorePort(Protocol):
+    """Executes the changes that people make. Every call may raise StoreUnavailable."""
 
     async def do(self, request: Request[R], /) -> R:
-        """Carry out what a verb of a resource asks for."""
+        """Execute the request of a resource's verb."""
         ...
 
 
-class Webhooks(Protocol):
+class WebhooksPort(Protocol):
     """The webhooks of the server's app."""
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """By path."""
+        """The endpoints by path."""
         ...
 
     def refuse_flood(self, endpoint: Endpoint, /) -> None:
-        """TooFast, while the rate of the endpoint is used up."""
+        """Raises TooFast while the rate of the endpoint is used up."""
         ...
 
     def refuse(self, endpoint: Endpoint, /) -> None:
-        """Count a request that was turned away."""
+        """Count a refused request."""
         ...
 
     async def take(
         self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str, /
     ) -> list[Receipt] | Answer:
-        """Verify a request and store what it says; answers after the commit. Refused, TooFast, CannotVerify or StoreUnavailable
-        say why not.
+        """Verify a request and store its events; returns after the commit. Raises Refused, TooFast, CannotVerify or
+        StoreUnavailable.
         """
         ...
 
 
-class Agents(Protocol):
-    """What the code of the app says of its agents."""
+class AgentsPort(Protocol):
+    """The agents that the app's code declares."""
 
     @property
     def name(self) -> str:
@@ -134,13 +134,13 @@ class Agents(Protocol):
         ...
 
     def written_at(self, agent: str, /) -> str | None:
-        """Where in the code an agent is; None if it has none of that name."""
+        """The place of an agent in the code, or None if the app has no such agent."""
         ...
 
     def refuse_misfit(self, agent: str, data: Any, /) -> bool:
-        """Raises InvalidData for data that the agent cannot take; False if there is no such agent to ask."""
+        """Raises InvalidData for data that the agent cannot take; False if the app has no such agent."""
         ...
 
     def refuse_misfit_state(self, agent: str, text: str | None, /) -> None:
-        """Raises NotFound for an agent without a state, InvalidState for a state that its next run could not read."""
+        """Raises NotFound for an agent without state, InvalidState for a state that its next run could not read."""
         ...

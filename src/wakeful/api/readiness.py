@@ -1,6 +1,6 @@
-"""What the store says of its health, asked at most once a second however many want to know it.
+"""The health of the store, queried at most once a second regardless of the number of callers.
 
-/readyz is open to strangers. Without this, a thousand of their requests would be a thousand questions to the database.
+/readyz is open to unauthenticated callers. Without this cache, a thousand requests would be a thousand queries.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from wakeful.errors import SchemaMismatch, StoreUnavailable
 READY_WITHIN = 5.0
 FRESH_FOR = 1.0
 
-# What the store told, or why it could not.
+# The answer of the store, or the error.
 Health = dict[str, Any] | SchemaMismatch | StoreUnavailable | TimeoutError
 
 
-class Asked(Protocol):
+class HealthSource(Protocol):
     async def health(self) -> dict[str, Any]: ...
 
 
 class Readiness:
-    """The health of a store. Callers that come while it is being asked wait for the same answer."""
+    """Caches the health of a store. Callers that arrive during a query share its answer."""
 
     def __init__(
-        self, reader: Asked, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
+        self, reader: HealthSource, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._reader = reader
         self._ready_within = ready_within
@@ -41,7 +41,7 @@ class Readiness:
         asking = self._asking
         if asking is None or asking.done() or asking.get_loop() is not asyncio.get_running_loop():
             asking = self._asking = asyncio.create_task(self._look(), name="wakeful-readiness")
-        # Shielded: a caller that hangs up must not end what others wait for.
+        # Shielded: a caller that disconnects must not cancel a query that others wait for.
         return await asyncio.shield(asking)
 
     async def _look(self) -> Health:

@@ -1,4 +1,4 @@
-"""The story of a run, an event, a delivery or whatever else has one."""
+"""`GET /v1/why`: the story of a run, an event, a delivery or another stored thing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.ports import Reader
+from wakeful.api.ports import ReaderPort
 from wakeful.http.parameters import is_plain, read_parameters
 from wakeful.http.problem import Problem
 from wakeful.http.reply import found
 
 
-def why_routes(reader: Reader) -> list[Route]:
+def why_routes(reader: ReaderPort) -> list[Route]:
     async def why(request: Request) -> Response:
         identifier = request.path_params["identifier"]
         return found(await reader.why(identifier) if is_plain(identifier) else None, "event, run, delivery or reminder")
