@@ -1,7 +1,8 @@
-"""why: the whole story of an event, a run, a delivery, a schedule or a reminder, in plain sentences, including "did nothing, because".
+"""why: explains in sentences what happened to an event, a run, a delivery, a schedule or a reminder, including why
+nothing happened.
 
-Works on what a reader gives, the same objects that the HTTP API shows; so the story can never know more than they do.
-One file a story; `why` finds out which one is asked for.
+Reads the same objects that the HTTP API shows, so a story cannot know more than they do. One file per kind of story;
+`why` picks the one that an id belongs to.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ __all__ = ["why"]
 
 
 async def why(reader: StorySource, identifier: str) -> Shown | None:
-    """What became of an event (by its id or key), a run, an effect, a delivery or an alarm (by its id or the beginning of it) or a
-    schedule (by its name), and what can be done.
+    """The story of an event (by its id or key), of a run, an effect, a delivery or an alarm (by its id or the beginning
+    of it) or of a schedule (by its name), with the commands that can follow.
 
     `{"subject": {"kind", "id"}, "event": …, "admissions": […], "runs": […], "story": [sentences]}`, or None.
     """
@@ -31,7 +32,7 @@ async def why(reader: StorySource, identifier: str) -> Shown | None:
         await refuse_two(reader, run, identifier)
     alive = await living(reader)
     if event is None or (run is not None and run["id"] != identifier):
-        # A whole name goes before the beginning of an id.
+        # A whole name takes precedence over the beginning of an id.
         told_schedule = await why_schedule(reader, identifier, alive)
         if told_schedule is not None:
             return told_schedule
