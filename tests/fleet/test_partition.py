@@ -13,7 +13,7 @@ import pytest
 from fleet.harness import Fleet
 from fleet.namespaces import NEAR, Cable, why_not
 from support.fault_proxy import FaultProxy
-from wakeful.testing.children import Child
+from wakeful.testing.children import ChildProcess
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import until
 
@@ -72,7 +72,7 @@ async def test_a_machine_whose_cable_was_pulled_commits_nothing_after_its_lease(
 
 async def partition(
     fleet: Fleet,
-    far: Child,
+    far: ChildProcess,
     cut: Callable[[], Awaitable[None]],
     heal: Callable[[], Awaitable[None]],
     *,
