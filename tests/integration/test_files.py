@@ -259,7 +259,7 @@ async def test_a_file_that_was_told_or_is_gone_waits_for_nobody(new_app: NewApp,
         told = await why(runtime.reader, one["key"])
         assert told is not None
         assert "quarantine release" not in (story := " ".join(told["story"]))
-        assert f"`wakeful quarantine discard {one['key']}` ends it now" in story
+        assert f"`wakeful quarantine discard {one['key']}` discards it now" in story
 
 
 async def test_files_in_new_folders(new_app: NewApp, inbox: Path):

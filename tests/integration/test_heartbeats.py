@@ -329,7 +329,7 @@ async def test_the_story_of_a_check_tells_its_failures_and_its_alarm(app: App, f
         desk.says["mail"] = "one mail"
         await pass_time(runtime, "30m")
         story = " ".join((await why(runtime.reader, "heartbeat/mail") or {})["story"])
-        assert "had something new to say, and it was sent." in story
+        assert "reported something new, which was sent." in story
         assert "An alarm is open" not in story
 
 

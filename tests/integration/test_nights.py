@@ -444,8 +444,8 @@ async def test_why_tells_since_when_and_what_would_end_it(store_url: str, outsid
         assert "tried until 2026-01-06T01:30:00Z" in await story("reads")
         assert "effect charge fails since 2026-01-05T01:30:00Z" in await story("charges")
         assert "failing since 2026-01-05T01:30:00Z, tried until 2026-01-06T01:30:00Z" in await story("handles")
-        assert "Circuit stripe is open since 2026-01-05 01:30" in await story("prices")
-        assert "all come back by themselves once it answers" in await story("prices")
+        assert "Circuit stripe has been open since 2026-01-05 01:30" in await story("prices")
+        assert "all parked runs resume once it answers" in await story("prices")
 
 
 class TestRateLimits:

@@ -90,7 +90,7 @@ class TestReleasing:
             assert "(mended)" in told
             made = await runtime.reader.why("1")
             assert made is not None
-            assert "It was in quarantine before, and ada released it" in " ".join(made["story"])
+            assert "It was quarantined before, and ada released it" in " ".join(made["story"])
 
     async def test_what_came_again_meanwhile_is_told_and_starts_nothing(self, new_app: NewApp, tape: Outside):
         seen: list[str] = []
@@ -431,7 +431,7 @@ class TestBackPressure:
             assert "App(backlog=" in source["reason"]
             told = await runtime.reader.why(NAME)
             assert told is not None
-            assert any("It is paused since" in sentence for sentence in told["story"])
+            assert any("It has been paused since" in sentence for sentence in told["story"])
             go_on.set()
             async with asyncio.timeout(120):
                 while len(done) < many:

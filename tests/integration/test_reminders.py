@@ -198,10 +198,10 @@ async def test_one_that_is_needless_says_so_and_sends_nothing(app: App, post: Po
             "event green of type ci.passed came at 2026-11-15T16:30:00Z",
         )
         story = " ".join((await runtime.reader.why(made.id) or {})["story"])
-        assert "It was not told, because it was not needed any more: event green of type ci.passed came at" in story
+        assert "It was not sent, because it was no longer needed: event green of type ci.passed came at" in story
         run = (await the_reminder(runtime, made.id))["run"]
         of_run = " ".join((await runtime.reader.why(run) or {})["story"])
-        assert f"It told nobody, because reminder {made.id} was not needed any more: event green" in of_run
+        assert f"It sent nothing, because reminder {made.id} was no longer needed: event green" in of_run
 
 
 async def test_what_came_before_it_was_made_does_not_make_it_needless(app: App, post: Post):
@@ -573,7 +573,7 @@ async def test_why_tells_the_story_of_a_reminder(app: App, post: Post):
         made = await app.remind("in 20 minutes", "call the bank", unless="paid", operator="ada")
         await runtime.reminders.move(made.id, "in 30 minutes", by=Actor("ben", "cli"), note="busy")
         waiting = (await runtime.reader.why(made.id) or {})["story"]
-        assert waiting[0].startswith(f'Reminder {made.id}, "call the bank", was made by ada')
+        assert waiting[0].startswith(f'Reminder {made.id}, "call the bank", was created by ada')
         assert "ben moved it to Sun 15 Nov 2026 16:30 UTC (busy)" in " ".join(waiting)
         assert f"`wakeful reminders move {made.id} WHEN`" in waiting[-1]
         await pass_time(runtime, "30m")

@@ -119,7 +119,7 @@ async def test_a_run_waits_for_its_own_code_and_says_so(program: Program, clock:
             assert run["awaits_code"]["version"] == "1"
             story = await second.reader.why(run["id"])
             assert story is not None
-            assert "Version 1 of agent agent ran it last, and takes it when it is due" in " ".join(story["story"])
+            assert "Version 1 of agent agent ran it last and takes it when it is due" in " ".join(story["story"])
             program.over.set()
             await first.stop()
             assert (await ended(second, receipt))["state"] == "waiting"
