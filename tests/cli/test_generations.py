@@ -55,7 +55,7 @@ def test_what_another_one_did_is_told_apart(wakeful, family):
     assert f"1 effect is confirmed by run {family} of the same event and reused instead of repeated: charge." in story
     assert "message" not in story
     wakeful("once", "app.py")
-    assert "It sent 1 message" in wakeful("why", family).out
+    assert "The run sent 1 message" in wakeful("why", family).out
     again = wakeful("trace", f"{family}.1", "--json").json
     assert [one["run"] for one in again["deliveries"]] == [family]
     assert again["outcome"]["delivery"] == "none"
@@ -65,5 +65,5 @@ def test_what_another_one_did_is_told_apart(wakeful, family):
 def test_why_of_the_first_tells_of_the_others(wakeful, family, asked):
     story = wakeful("why", asked or family).out
     assert f"as run {family}.1, which is ready: see `wakeful why {family}.1`" in story
-    assert "It was done again at" in story
-    assert "It was done again" not in wakeful("why", f"{family}.1").out
+    assert "The run was repeated at" in story
+    assert "The run was repeated" not in wakeful("why", f"{family}.1").out

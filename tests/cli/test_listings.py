@@ -178,7 +178,7 @@ def test_on_postgresql(wakeful, tickets, postgres_dsn):
     wakeful("once", "app.py", *store)
     (run,) = wakeful("runs", "--state", "dead", "--json", *store).json["runs"]
     assert wakeful("trace", run["id"][:8], "--json", *store).json["id"] == run["id"]
-    assert "It is dead" in wakeful("why", "1", *store).out
+    assert "The run is dead" in wakeful("why", "1", *store).out
     assert load_app("app.py").store is None
 
 

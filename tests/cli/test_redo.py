@@ -196,7 +196,7 @@ def test_every_error_and_remedy_is_kept_after_two_replays(wakeful, folder, dead)
     assert "The run was given up at" in story
     assert "ada replayed it with edited data at" in story
     assert "bob replayed it with edited data at" in story
-    assert "1 effect of it is confirmed and will not be repeated: charge." in story
+    assert "1 effect of the run is confirmed and will not be repeated: charge." in story
     kept = wakeful("dead", "show", dead[0], "--json").json
     assert kept["event"]["data"] == {"amount": 0, "where": "nowhere 0"}
     assert [one["error"]["steps"][0]["error"]["message"] for one in kept["remedies"]] == [

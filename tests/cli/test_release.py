@@ -103,7 +103,7 @@ def test_both_kinds_of_hold_are_listed_with_their_reason_and_what_to_do(wakeful,
 
 def test_its_story_names_the_check_and_the_three_ways_on(wakeful, held):
     story = wakeful("why", held).out
-    assert "1 staged effect of it waits for its release: book." in story
+    assert "1 staged effect of the run waits for its release: book." in story
     assert "The run has 1 message to send, held together with its output." in story
     assert "The run is held for a person (check polite: no exclamation marks)." in story
     for command in ("release", "replay", "dead discard"):

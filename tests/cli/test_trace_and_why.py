@@ -52,7 +52,7 @@ def test_a_run_that_waits(wakeful, tickets):
     assert "Transient: come back" in shown
     assert "waiting  failed 1 of 3, told when to retry, due in" in shown
     story = wakeful("why", run["id"]).out
-    assert "It failed at " in story
+    assert "The run failed at " in story
     assert "Transient: come back." in story
     assert "The run waits until " in story
     assert "(failed 1 of 3, told when to retry)" in story

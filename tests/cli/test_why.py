@@ -153,7 +153,7 @@ async def story(one_event, *runs, identifier="e1", **more):
     ("changes", "said"),
     [
         ({}, "The run is done: it finished at 2026-01-01 13:00:00 UTC, 1 h 0 m after its first start."),
-        ({"attempts": 3}, "at its 3rd attempt."),
+        ({"attempts": 3}, "on its 3rd attempt."),
         (
             {"state": "dead", "reason": "failed 5 times, 5 allowed", "error": ERROR},
             "The run is dead: it was given up at 2026-01-01 13:00:00 UTC (failed 5 times, 5 allowed). The last error was Transient: no answer.",
@@ -172,12 +172,12 @@ async def story(one_event, *runs, identifier="e1", **more):
         ({"history": [attempt("crashed")]}, "Its process p0 died at about 2026-01-01 13:00:00 UTC."),
         (
             {"history": [attempt("retried", ERROR), attempt("retried", ERROR)]},
-            "It failed 2 times, most recently at 2026-01-01 13:00:00 UTC after 1 h 0 m: Transient: no answer.",
+            "The run failed 2 times, most recently at 2026-01-01 13:00:00 UTC after 1 h 0 m: Transient: no answer.",
         ),
         ({"history": [attempt("released")]}, "Its worker stopped and released it at"),
         ({"history": [attempt("waited", ERROR)]}, "The run was told to wait at 2026-01-01 13:00:00 UTC: Transient: no answer."),
         ({"history": [attempt("waited")]}, "The run was suspended to wait at"),
-        ({"state": "ready", "steps": [step("one"), step("two")]}, "2 steps of it are finished and will not run again: one, two."),
+        ({"state": "ready", "steps": [step("one"), step("two")]}, "2 steps of the run are finished and will not run again: one, two."),
         ({"steps": [step("one", tries=4)]}, "Step one needed 4 tries."),
         (
             {"state": "waiting", "due_at": AT_ONE, "steps": [step("one", "retrying", error=ERROR, due_at=AT_ONE)]},
@@ -199,7 +199,7 @@ async def story(one_event, *runs, identifier="e1", **more):
             "The run is held for a person (too long).\nSee the output with `wakeful trace r1`. `wakeful release r1`",
         ),
         ({"history": [attempt("held")]}, "The run was held for a person at"),
-        ({"effects": [effect("confirmed"), effect("confirmed")]}, "2 effects of it are confirmed and will not be repeated: charge, charge."),
+        ({"effects": [effect("confirmed"), effect("confirmed")]}, "2 effects of the run are confirmed and will not be repeated: charge, charge."),
         (
             {"effects": [effect("confirmed", reason="no answer", settled_by="ada", settled_at=AT_ONE, note="seen at the bank")]},
             "Effect charge (x1): ada said at 2026-01-01 13:00:00 UTC that it was done: seen at the bank.",
@@ -257,7 +257,7 @@ async def test_did_nothing_because(state, reason, said):
         ),
         ({"envelope": {"causationid": "e0"}}, "It was caused by event e0."),
         ({"duplicates": 1}, "It was delivered 1 more time, which started nothing"),
-        ({"same_id": 2}, "2 other events from elsewhere have the same id"),
+        ({"same_id": 2}, "2 other events from other sources have the same id"),
         ({"conflicts": [{"seen_at": AT_ONE}]}, "At 2026-01-01 13:00:00 UTC it arrived again with different content"),
         (
             {"state": "unmatched", "reason": "no agent takes type a", "admissions": []},
@@ -294,14 +294,16 @@ def delivery(state, **changes):
 class TestMessages:
     async def test_those_that_were_discarded_were_not_sent(self):
         gone, one = delivery("discarded"), delivery("delivered")
-        assert "It had 1 message to send, which was discarded." in await story(event(), run(deliveries=[gone]))
-        assert "It had 2 messages to send, which were discarded." in await story(event(), run(deliveries=[gone] * 2))
-        assert "It had 2 messages: 1 delivered, 1 discarded." in await story(event(), run(deliveries=[gone, one]))
+        assert "The run had 1 message to send, which was discarded." in await story(event(), run(deliveries=[gone]))
+        assert "The run had 2 messages to send, which were discarded." in await story(
+            event(), run(deliveries=[gone] * 2)
+        )
+        assert "The run had 2 messages: 1 delivered, 1 discarded." in await story(event(), run(deliveries=[gone, one]))
 
     async def test_one_that_is_tried_again(self):
         late = delivery("pending", error=ERROR, tries=2, due_at=AT_ONE)
         told = await story(event(), run(deliveries=[late, delivery("delivered")]))
-        assert "It sent 2 messages: 1 delivered, 1 pending." in told
+        assert "The run sent 2 messages: 1 delivered, 1 pending." in told
         assert "The message to ops (r1-d1) failed 2 times with Transient: no answer; it is retried at" in told
 
     async def test_many_dead_ones_are_not_all_told(self):
@@ -347,7 +349,7 @@ AHEAD = {"count": 1, "run": "r0", "state": "running"}
     [
         ({"state": "ready", "key": "shop", "ahead": AHEAD}, "runs of key shop execute in order, and run r0 is ahead of it, which is running."),
         ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "count": 3}}, "3 are ahead of it, run r0 first, which is running."),
-        ({"state": "ready", "ahead": AHEAD}, "runs of its agent go in order"),
+        ({"state": "ready", "ahead": AHEAD}, "runs of its agent execute in order"),
         ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "state": "dead"}}, "`wakeful dead discard r0` lets the runs behind it pass."),
         ({"state": "dead", "error": ERROR, "key": "shop", "behind": 2}, "2 runs of key shop wait behind it until then."),
         ({"state": "dead", "error": ERROR, "key": "shop", "behind": 0}, "later runs of key shop wait"),

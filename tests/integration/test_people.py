@@ -121,7 +121,7 @@ class TestTheStory:
                 f"the run has waited for run {called['id']} of agent child, which it called and which is waiting"
                 in told
             )
-            assert f"`wakeful why {called['id']}` tells what that one is doing" in told
+            assert f"`wakeful why {called['id']}` explains that run" in told
             assert ((await runtime.reader.run(called["id"])) or {})["parent"] == run["id"]
             assert f"It was called by run {run['id']}:" in await story(runtime, called["id"])
 
@@ -134,7 +134,7 @@ class TestTheStory:
             run = await go(runtime)
             (question,) = (await runtime.reader.approvals())["approvals"]
             told = await story(runtime, run["id"])
-            assert "it asks ops: Sure? It waits for an answer until" in told
+            assert "the run has asked ops: Sure? It waits for an answer until" in told
             assert f"`wakeful approvals answer {question['id']} ANSWER`" in told
             runtime.clock.move("4h")  # type: ignore[attr-defined]
             await runtime.drain()
