@@ -126,7 +126,7 @@ async def test_a_find_that_finds_passes(service: Service):
     [
         (lambda service, op: None, "find returned None after the call"),
         (lambda service, op: "done", "find returned done before the call"),
-        (lambda service, op: "done" if service.done else None, "find gives done for another operation id"),
+        (lambda service, op: "done" if service.done else None, "find returned done for another operation id"),
     ],
 )
 async def test_a_find_that_is_wrong_is_told(service: Service, answer: Any, told: str):

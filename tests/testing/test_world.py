@@ -263,7 +263,7 @@ async def test_a_person_is_played_by_the_test(app: App, store_url: str, verb: st
         run = await world.run(run)
         assert run["state"] == ends
         assert run["output"] == ("done" if ends == "done" else None)
-        with pytest.raises(NotFound, match="waits for nobody"):
+        with pytest.raises(NotFound, match="and not held"):
             await getattr(world, verb)(held["id"])
         with pytest.raises(NotFound, match="is not there"):
             await getattr(world, verb)("nothing")
@@ -347,7 +347,7 @@ async def test_mistakes_are_told(app: App):
             await world.run(await world.emit("nothing"))
         with pytest.raises(NotFound, match="no run abcdef"):
             await world.run("abcdef")
-        with pytest.raises(ConfigError, match="runs already"):
+        with pytest.raises(ConfigError, match="already running"):
             await World(app).__aenter__()
     with pytest.raises(RuntimeError, match="this world has ended"):
         await world.drain()
