@@ -252,7 +252,7 @@ async def test_whoever_is_interrupted_in_the_middle_of_a_webhook_has_sent_it(tmp
             raise asyncio.CancelledError
 
     monkeypatch.setenv(HOOK_SECRET, "known")
-    feeder = Feeder(App("demo"), tmp_path, Interrupted(), print)
+    feeder = Feeder(App("demo"), tmp_path, Interrupted(), new_stage(tmp_path))
     with pytest.raises(asyncio.CancelledError):
         await feeder.webhook()
     stage = new_stage(tmp_path)

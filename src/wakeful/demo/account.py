@@ -110,6 +110,7 @@ def about_events(stage: Stage, feeder: Feeder) -> Iterator[Line]:
 def about_steps(stage: Stage) -> Iterator[Line]:
     """The lines that the steps wrote beside the records of the store."""
     counter, recorded = stage.counter, set(stage.recorded())
+    ended = {key for key, some in counter.executions.items() if any(one.ended == "finished" for one in some)}
     yield Line("steps", f"{counter.finished} ran to their end (counted in a file), {len(recorded)} are in the store")
     if counter.retried:
         yield Line("", f"{len(counter.retried)} tried again after a failure")
@@ -117,7 +118,7 @@ def about_steps(stage: Stage) -> Iterator[Line]:
         yield Line("", f"{counter.cut_off} cut off by a kill: not finished, so they began again")
     if counter.unsaved:
         yield Line("", f"{counter.unsaved} ended just before a kill, but not yet on disk: not finished either")
-    if uncounted := recorded - counter.finished_keys():
+    if uncounted := recorded - ended:
         yield Line("", f"{len(uncounted)} are in the store, but the counter never saw them end", BROKEN)
     if counter.repeated:
         yield broken(f"{len(counter.repeated)} FINISHED STEPS EXECUTED TWICE")

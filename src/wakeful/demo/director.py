@@ -16,8 +16,8 @@ import signal
 import socket
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -74,8 +74,8 @@ async def perform(console: Console, folder: Path, seconds: float | None, *, keep
         counter, book = Counter(folder / "steps.log"), Book(folder / "bank.log")
         stage = Stage(runtime.reader, folder, store, seconds, keep, counter, book)
         os.environ |= {"WAKEFUL_STORE": store, INBOX: str(inbox), COUNTER: str(counter.path), PACE: str(stage.pace)}
-        feeder = Feeder(app, inbox, http, partial(stage.say, minor=True))
-        director = Director(stage, feeder, Desk(stage, feeder.corrections), choose_view(console))
+        feeder = Feeder(app, inbox, http, stage)
+        director = Director(stage, feeder, Desk(stage), choose_view(console))
         with director.view.screen():
             await director.run()
     return 0 if print_account(console, stage, feeder, director.kills) else 1
@@ -99,15 +99,15 @@ class Director:
         try:
             async with asyncio.TaskGroup() as group:
                 showing = group.create_task(self._show())
-                feeding = group.create_task(self.feeder.play(lambda: stage.elapsed, stage.seconds, stage.pace))
+                feeding = group.create_task(self.feeder.play())
                 story = group.create_task(self._play())
                 for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     asyncio.get_running_loop().add_signal_handler(one, self._interrupt, story)
                 await asyncio.wait({story})
                 feeding.cancel()
-                if self.interrupted:
-                    stage.say("Stopping: the worker finishes what it can and gives the rest back.", "bold yellow")
                 if stage.worker is not None:
+                    if self.interrupted:
+                        stage.say("Stopping: the worker finishes what it can and gives the rest back.", "bold yellow")
                     await stage.worker.end(signal.SIGTERM)
                 showing.cancel()
         except ExceptionGroup as failures:
@@ -133,7 +133,8 @@ class Director:
     def _interrupt(self, story: asyncio.Task[None]) -> None:
         """End the story. The second time, do not wait for the worker either."""
         if self.interrupted and self.stage.worker is not None:
-            self.stage.worker.process.kill()
+            with suppress(ProcessLookupError):
+                self.stage.worker.process.kill()
         self.interrupted = True
         story.cancel()
 

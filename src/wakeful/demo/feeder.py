@@ -29,6 +29,7 @@ import uvicorn
 from wakeful.app import App
 from wakeful.demo.app import HOOK, HOOK_SECRET
 from wakeful.demo.bank import HOST, Way
+from wakeful.demo.stage import Stage
 from wakeful.model import Receipt
 from wakeful.tokens import new_token
 
@@ -43,10 +44,11 @@ Sending = tuple[float, Callable[[], Awaitable[object]]]  # when, in seconds at p
 
 
 class Feeder:
-    """Makes events and sends them in. `say` tells of what is worth a line."""
+    """Makes events and sends them in."""
 
-    def __init__(self, app: App, inbox: Path, http: httpx2.AsyncClient, say: Callable[[str], None]) -> None:
-        self._app, self._inbox, self._http, self._say = app, inbox, http, say
+    def __init__(self, app: App, inbox: Path, http: httpx2.AsyncClient, stage: Stage) -> None:
+        self._app, self._inbox, self._http, self._stage = app, inbox, http, stage
+        self._say = partial(stage.say, minor=True)
         self._numbers = defaultdict(lambda: itertools.count(1), P=itertools.count(101), T=itertools.count(501))
         self._last_payment: dict[str, Any] = {}
         self.receipts: list[Receipt] = []
@@ -55,16 +57,16 @@ class Feeder:
         self.forged = 0  # and those of a caller that does not know the secret
         self.turned_away = 0
         self.duplicates = 0
-        self.corrections: dict[str, dict[str, Any]] = {}  # what the data of a poisoned payment should have been
         self.over = asyncio.Event()
 
-    async def play(self, elapsed: Callable[[], float], seconds: float | None, pace: float) -> None:
+    async def play(self) -> None:
         """Feed, until shortly before the end."""
+        seconds, pace = self._stage.seconds, self._stage.pace
         last = math.inf if seconds is None else max(1.0, seconds - LAST_RUNS * pace)
         for at, send in heapq.merge(self._regular(), self._trouble(), key=lambda sending: sending[0]):
             if at * pace >= last:
                 break
-            await asyncio.sleep(max(0.0, at * pace - elapsed()))
+            await asyncio.sleep(max(0.0, at * pace - self._stage.elapsed))
             await send()
         self.over.set()
 
@@ -112,9 +114,7 @@ class Feeder:
 
     async def poison(self) -> None:
         """Data that does not fit the agent's model."""
-        name = self._next("P")[1]
-        data = {"id": name, "invoice": 7, "amount": "plenty", "currency": "EUR"}
-        self.corrections[name] = {**data, "amount": "27.50"}
+        data = {"id": self._next("P")[1], "invoice": 7, "amount": "plenty", "currency": "EUR"}
         await self._send("payment.received", data)
 
     async def unknown_host(self) -> None:

@@ -127,10 +127,6 @@ class Counter(Lines):
             self.cut_off += endings.count(None)
             self.unsaved += endings.count("finished") if key not in self._recorded else 0
 
-    def finished_keys(self) -> set[Key]:
-        """The steps that ran to their end at least once."""
-        return {key for key, some in self.executions.items() if any(one.ended == "finished" for one in some)}
-
 
 class Book(Lines):
     """Reads the bank's book: counted where neither the worker nor the store can touch it."""
