@@ -17,8 +17,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from struct import pack
 from types import SimpleNamespace
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import httpx2
 import pytest
 from rich.console import Console
 
@@ -247,8 +248,8 @@ def test_what_happened_twice_would_be_noticed(tmp_path):
 async def test_whoever_is_interrupted_in_the_middle_of_a_webhook_has_sent_it(tmp_path, monkeypatch):
     """It may have come in: the books must not take it for somebody else's."""
 
-    class Interrupted:
-        async def post(self, *_: object, **__: object) -> NoReturn:
+    class Interrupted(httpx2.AsyncClient):
+        async def post(self, *_: Any, **__: Any) -> NoReturn:
             raise asyncio.CancelledError
 
     monkeypatch.setenv(HOOK_SECRET, "known")
@@ -651,7 +652,8 @@ def test_a_picture_names_every_count_and_says_how_far_each_run_is(tmp_path):
     assert "worker 4711 at work" in shown
     assert re.search(r"P-1 +running ✓▸··", shown)
     assert re.search(r"P-2 +running ✓▸·· +2 +12.\d s +resumed at step 2", shown)
-    assert re.search(r"P-2 +running #>\.\. ", "\n".join(drawn(*live_view(120, 40, "ascii"), stage)))
+    view, console = live_view(120, 40, "ascii")
+    assert re.search(r"P-2 +running #>\.\. ", "\n".join(drawn(view, console, stage)))
 
 
 def test_a_long_type_is_cut_and_what_it_is_about_is_not(tmp_path):
