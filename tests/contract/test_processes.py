@@ -20,8 +20,9 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.lease import Membership
 from wakeful.execution.reaper import LOOK_AGAIN_AFTER, Reaper
 from wakeful.model import run_id
-from wakeful.stores.store import DatabaseStore, Renewer
-from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess
+from wakeful.stores.database import Renewer
+from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess, other_processes
 
 RUN = run_id(APP, "agent", "/test", "1")
 
@@ -97,7 +98,9 @@ class TestBurial:
         other = await join(member.store, "other")
         gone = await join(member.store, "gone")
         await member.store.retire(RetireProcess(gone.process))
-        assert [process for process, _, _ in await member.store.others(member.process)] == [other.process]
+        assert [process for process, _, _ in await other_processes(member.store.database, member.process)] == [
+            other.process
+        ]
 
 
 class TestForget:
@@ -138,7 +141,7 @@ class TestReaper:
         assert await reaper.run_once() == LOOK_AGAIN_AFTER  # is it gone?
         assert await reaper.run_once() == 5.0
         assert (await state_of(member.store, RUN))["crashes"] == 1
-        assert await member.store.others(member.process) == []
+        assert await other_processes(member.store.database, member.process) == []
 
     async def test_it_never_buries_itself(self, member: Member, clock: VirtualClock):
         clock.move("60s")
@@ -215,7 +218,7 @@ class TestLeaseKeeper:
         membership = Membership(store, store.database.renewer, lease=duration("30ms"), on_lost=lost.set_result)
         await membership.join()
         try:
-            await store.bury(BuryProcess(membership.process, certain=True))
+            await store.do(BuryProcess(membership.process, certain=True))
             assert await lost == membership.process
         finally:
             await membership.leave()
@@ -276,7 +279,7 @@ class TestFileLock:
             member = await join(store)
             reaper = Reaper(store, lambda: member.process)
             await reaper.run_once()
-            assert [certain for _, _, certain in await store.others(member.process)] == [False]
+            assert [certain for _, _, certain in await other_processes(store.database, member.process)] == [False]
             child.kill()
             await child.wait()
             await reaper.run_once()  # its lease is good for an hour
@@ -290,10 +293,10 @@ class TestFileLock:
         self, stores: OpenStore, sqlite_url: str
     ):
         one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [False]
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [False]
         database: Any = other.store.database
         os.close(database._locks.pop(other.process))  # as the kernel does when it dies
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [True]
 
     async def test_a_death_stays_certain_until_it_is_written_down(self, stores: OpenStore, sqlite_url: str, tmp_path):
         """Whoever saw it first may die before it has buried anybody."""
@@ -301,10 +304,12 @@ class TestFileLock:
         database: Any = dead.store.database
         os.close(database._locks.pop(dead.process))
         for member in (first, second):
-            seen = {process: certain for process, _, certain in await member.store.others(member.process)}
+            seen = {
+                process: certain for process, _, certain in await other_processes(member.store.database, member.process)
+            }
             assert seen[dead.process] is True
-        await second.store.bury(BuryProcess(dead.process, certain=True))
-        await second.store.others(second.process)
+        await second.store.do(BuryProcess(dead.process, certain=True))
+        await other_processes(second.store.database, second.process)
         left = {path.name for path in (tmp_path / "wakeful.db-processes").iterdir()}
         assert left == {first.process, second.process}, "a lock is of no use once its process is buried"
 
@@ -320,7 +325,7 @@ class TestFileLock:
         with pytest.raises(StoreUnavailable):
             await other.store.retire(RetireProcess(other.process))
         await other.store.database.close()
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [True]
 
     async def test_who_tidies_up_does_not_take_the_lock_of_one_that_is_about_to_hold_it(
         self, stores: OpenStore, sqlite_url: str, tmp_path, monkeypatch: pytest.MonkeyPatch
@@ -339,14 +344,14 @@ class TestFileLock:
         await joining.register(RegisterProcess("joining", "host", 1, SECOND))
         assert tidied
         assert (tmp_path / "wakeful.db-processes" / "joining").exists()
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [False]
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [False]
 
     async def test_a_lock_that_somebody_tidied_away_is_no_sign_of_death(
         self, stores: OpenStore, sqlite_url: str, tmp_path
     ):
         one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
         (tmp_path / "wakeful.db-processes" / other.process).unlink()
-        assert await one.store.others(one.process) == [(other.process, duration("15s"), False)]
+        assert await other_processes(one.store.database, one.process) == [(other.process, duration("15s"), False)]
 
     async def test_no_lock_is_left_behind(self, stores: OpenStore, sqlite_url: str, tmp_path):
         member = await join(await stores(sqlite_url))

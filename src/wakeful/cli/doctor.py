@@ -37,10 +37,10 @@ from wakeful.shell.carrying import number
 from wakeful.shell.opening import chosen_store, is_store
 from wakeful.shell.terminal import hanging, plain, print_json, terminal
 from wakeful.size import in_bytes
+from wakeful.stores.database import Database
 from wakeful.stores.grants import lacking, needed
 from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.origins import Origin
-from wakeful.stores.store import Database
 from wakeful.version import __version__
 
 if TYPE_CHECKING:

@@ -177,7 +177,7 @@ async def _migrate(url: str, operator: str, patience: Patience) -> tuple[list[st
             say_changed(one.label)
         labels = [migration.label for migration in applied]
         if labels:
-            await store.record_operation(RecordOperation(operator, "migrate", detail=", ".join(labels)))
+            await store.do(RecordOperation(operator, "migrate", detail=", ".join(labels)))
         return labels, [migration.label for migration in schema.pending]
     finally:
         await store.close()
