@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
+from wakeful.stores.database import Renewer
 from wakeful.stores.verbs.limits import Limit
 from wakeful.stores.verbs.processes import RegisterProcess, RetireProcess
 from wakeful.telemetry.logger import logger_of
@@ -32,14 +33,6 @@ LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
 SHARE_OF_A_SHORT_LEASE = 0.2
 LOOK_FOR_OTHERS_EVERY = 1.0
-
-
-class Renewer(Protocol):
-    """Renews a lease from its own thread."""
-
-    def renew(self, process: str, lease: Microseconds) -> bool: ...
-
-    def close(self) -> None: ...
 
 
 @runtime_checkable
