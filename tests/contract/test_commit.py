@@ -122,7 +122,7 @@ async def released(member: Member, claim: Claim) -> str | None:
 
 async def query_all(member: Member) -> list[Any]:
     database: Any = member.store.database
-    url = f"sqlite:///{database.path}" if member.store.dialect == "sqlite" else database._dsn
+    url = f"sqlite:///{database.path}" if member.store.dialect == "sqlite" else database.connections.dsn
     tables = ("wakeful_run", "wakeful_delivery", "wakeful_effect", "wakeful_state", "wakeful_attempt")
     return [sorted(map(str, await query(url, f"select * from {table}"))) for table in tables]
 

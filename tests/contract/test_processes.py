@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import os
 import subprocess
 import sys
 import textwrap
@@ -166,6 +165,9 @@ class HeldRenewer:
         self.renewed.release()
         return alive
 
+    def write(self, name: str, *parameters: object) -> None:
+        self.inner.write(name, *parameters)
+
     def close(self) -> None:
         self.inner.close()
 
@@ -250,7 +252,7 @@ class TestFileLock:
             store = DatabaseStore(SqliteBackend(Path(sys.argv[1]), SystemClock()))
             await store.open(migrate=True)
             await store.register(RegisterProcess("child", "host", 1, 3_600_000_000))
-            claimed = await store.claim(ClaimRuns("app", "child", lambda: [("agent", 1)], lambda: True), now=True)
+            claimed = await store.do(ClaimRuns("app", "child", lambda: [("agent", 1)], lambda: True))
             print("holding", len(claimed.claims), flush=True)
             sys.stdin.read()
 
@@ -295,14 +297,14 @@ class TestFileLock:
         one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
         assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [False]
         database: Any = other.store.database
-        os.close(database._locks.pop(other.process))  # as the kernel does when it dies
+        database.locks.let_go(other.process)  # as the kernel does when it dies
         assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [True]
 
     async def test_a_death_stays_certain_until_it_is_written_down(self, stores: OpenStore, sqlite_url: str, tmp_path):
         """Whoever saw it first may die before it has buried anybody."""
         first, second, dead = [await join(await stores(sqlite_url)) for _ in range(3)]
         database: Any = dead.store.database
-        os.close(database._locks.pop(dead.process))
+        database.locks.let_go(dead.process)
         for member in (first, second):
             seen = {
                 process: certain for process, _, certain in await other_processes(member.store.database, member.process)

@@ -396,10 +396,10 @@ class TestSqlite:
         return App("app", store=sqlite_url, clock=clock)
 
     async def test_a_function_that_takes_too_long_is_interrupted(self, app: App, monkeypatch: pytest.MonkeyPatch):
-        from wakeful.stores import sqlite
+        from wakeful.stores import sqlite_user_function
 
-        assert sqlite.USER_FUNCTION_LIMIT == 1.0
-        monkeypatch.setattr(sqlite, "USER_FUNCTION_LIMIT", 0.05)
+        assert sqlite_user_function.USER_FUNCTION_LIMIT == 1.0
+        monkeypatch.setattr(sqlite_user_function, "USER_FUNCTION_LIMIT", 0.05)
 
         def endless(db: Any) -> int:
             rows = db.execute("with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n")

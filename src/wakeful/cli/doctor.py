@@ -186,7 +186,7 @@ def is_ours(path: Path) -> bool:
 
 def file(path: Path) -> Iterator[Finding]:
     """The file of a SQLite store, and the place it is in."""
-    from wakeful.stores.sqlite import refuse_network_file_system
+    from wakeful.stores.sqlite_connecting import refuse_network_file_system
 
     folder = path.absolute().parent
     try:
@@ -297,7 +297,7 @@ async def origin(database: Database, reader: Reader, url: str) -> list[Finding]:
 
 async def server(url: str) -> list[Finding]:
     """PostgreSQL's version, and the settings without which "accepted" would not mean "on disk"."""
-    from wakeful.stores.postgres import OLDEST_VERSION, driver
+    from wakeful.stores.postgres_connections import OLDEST_VERSION, driver
 
     asyncpg = driver()
     connection = await asyncpg.connect(url, timeout=5)
