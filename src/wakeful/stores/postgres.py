@@ -20,6 +20,7 @@ from wakeful.stores.connections import POOLERS_REFUSAL, SAME_SERVER, is_a_pooler
 from wakeful.stores.grants import forbidden, may_not_migrate
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
+from wakeful.stores.migration_author import MigrationAuthor
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
 from wakeful.stores.origins import cluster, settle_origin
 from wakeful.stores.postgres_arrays import count_of
@@ -30,6 +31,7 @@ from wakeful.stores.postgres_one_statement import OneStatement, OneStatements
 from wakeful.stores.postgres_presence import PostgresPresence
 from wakeful.stores.postgres_renewing import PostgresRenewer
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
+from wakeful.stores.request import Actor
 from wakeful.stores.transaction import Call, Count, Row, Transaction
 from wakeful.telemetry.logger import Logger, logger_of
 
@@ -300,8 +302,12 @@ class PostgresBackend:
             raise ConfigError(message)
         return await self._drive_with_rights(connection, transaction)
 
-    async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:
-        """Apply the missing migrations, one process at a time, on a connection without a time limit."""
+    async def migrate(
+        self, *, patience: Patience | None = None, told: Told | None = None, by: Actor | None = None
+    ) -> list[Migration]:
+        """Apply the missing migrations, one process at a time, on a connection without a time limit of its own. Each of its
+        transactions writes the author's row along, where `by` names one.
+        """
         if not standing("postgres", await self.ledger()).pending:
             async with self.connections.borrowed() as connection:
                 await self._settle_origin(connection)
@@ -320,6 +326,8 @@ class PostgresBackend:
                     self._clock,
                     patience=patience or Patience(),
                     told=told or self._log.info,
+                    codec=self.codec,
+                    author=None if by is None else MigrationAuthor(by),
                 )
                 applied = await migrator.migrate()
                 await self._settle_origin(connection)

@@ -23,6 +23,7 @@ from wakeful.clock import Clock, Microseconds
 from wakeful.errors import StoreUnavailable
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.lock_holder import locked_by
+from wakeful.stores.migration_author import MigrationAuthor
 from wakeful.stores.migrations import (
     CREATE_DETAILS,
     CREATE_LEDGER,
@@ -35,6 +36,7 @@ from wakeful.stores.migrations import (
 )
 from wakeful.stores.origins import file_identity
 from wakeful.stores.queries import Dialect, codec, statements
+from wakeful.stores.request import Actor
 from wakeful.stores.sqlite_connecting import (
     BUSY_TIMEOUT_MILLISECONDS,
     UNAVAILABLE,
@@ -112,9 +114,16 @@ class SqliteBackend:
         """One transaction on the writer thread."""
         return await self._job(lambda: self._drive(transaction))
 
-    async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:  # noqa: ARG002 there is one lock, and it has its own timeout
-        """Apply the missing migrations, in one transaction."""
-        return await self._job(lambda: self._migrate(told or (lambda _: None)))
+    async def migrate(
+        self,
+        *,
+        patience: Patience | None = None,  # noqa: ARG002 there is one lock, and it has its own timeout
+        told: Told | None = None,
+        by: Actor | None = None,
+    ) -> list[Migration]:
+        """Apply the missing migrations in one transaction, together with the author's row where `by` names one."""
+        author = None if by is None else MigrationAuthor(by)
+        return await self._job(lambda: self._migrate(told or (lambda _: None), author))
 
     async def _job(self, work: Callable[[], R]) -> R:
         loop = asyncio.get_running_loop()
@@ -220,7 +229,7 @@ class SqliteBackend:
         found = [row for one in references for row in connection.execute(query, (one,))]
         return self.codec.decode(name, rows, dict(found), acting=acting)
 
-    def _migrate(self, told: Told) -> list[Migration]:
+    def _migrate(self, told: Told, author: MigrationAuthor | None) -> list[Migration]:
         connection, queries = self._connection, self._queries
         applied = []
         try:
@@ -240,6 +249,7 @@ class SqliteBackend:
                 connection.execute(queries["begin_migration"], detail)
                 connection.execute(queries["finish_migration"], (now, migration.number))
                 connection.execute(queries["record_migration"], (now, migration.number, migration.name))
+                author = None if author is None else self._write_author(connection, author, migration)
                 applied.append(migration)
             self._settle_origin(connection)
             connection.execute("commit")
@@ -249,6 +259,19 @@ class SqliteBackend:
             if connection.in_transaction:
                 connection.execute("rollback")
         return applied
+
+    def _write_author(
+        self, connection: apsw.Connection, author: MigrationAuthor, migration: Migration
+    ) -> MigrationAuthor:
+        writing, rows = author.write(self._clock.now(), migration, finished=True), None
+        while True:
+            try:
+                name, parameters = next(writing) if rows is None else writing.send(rows)
+            except StopIteration as stop:
+                written: MigrationAuthor = stop.value
+                return written
+            (encoded,) = self._encode(connection, name, [parameters])
+            rows = list(connection.execute(self._queries[name], tuple(encoded)))
 
     def _settle_origin(self, connection: apsw.Connection) -> None:
         """Record it if this is another file than the last one: a copy."""
