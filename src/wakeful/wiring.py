@@ -54,7 +54,7 @@ from wakeful.stores.glance import glance
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
-from wakeful.stores.settling import WaitSettler
+from wakeful.stores.rechecking import WaitRechecker
 from wakeful.stores.store import DatabaseStore
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import Outage
@@ -198,10 +198,10 @@ class Parts:
             codec=None if self.database.codec.ring is None else self.database.codec,
         )
         self.results = Results(self.database, self.store.journal, listen=listen, later=lambda: self.surroundings.later)
-        self.settler: WaitSettler | None = None
+        self.rechecker: WaitRechecker | None = None
         if self.database.dialect == "postgres":
-            self.settler = WaitSettler(app.name, self.database, self.store.do, fits)
-            self.store.hear_waits(self.settler.registered)
+            self.rechecker = WaitRechecker(app.name, self.database, self.store.do, fits)
+            self.store.hear_waits(self.rechecker.registered)
         self.courier = Courier(
             app.name,
             app.channels if channels is None else channels,  # those of a test stand in for the app's own
@@ -252,7 +252,7 @@ class Parts:
             self.store,
             arrive=self.door.arrive,
             agents=agents,
-            settle=self.scheduler.settle_all,
+            decide=self.scheduler.decide_all,
             changed=self.scheduler.wake,
         )
         self.surroundings.schedules = self.schedules
@@ -336,7 +336,7 @@ class Parts:
             courier=self.courier,
             scheduler=self.scheduler,
             teller=self.teller,
-            settler=self.settler,
+            rechecker=self.rechecker,
             sources=self.sources,
             time_passes=time_passes,
         )

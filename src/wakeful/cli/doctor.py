@@ -52,7 +52,7 @@ MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!",
 TOLERATED_SKEW = 1 * SECOND
 LATE_TO_FIRE = 60 * SECOND
 LEAST_FREE = 100 * 1024 * 1024
-MANY = 100  # questions that are counted
+MANY = 100  # approvals that are counted
 LITTLE_FREE = 1024 * 1024 * 1024
 
 
@@ -457,7 +457,7 @@ async def people(reader: Reader) -> list[Finding]:
     """What is waiting for a person."""
     counts = await reader.counts()
     dead = counts.get("dead", 0)
-    # A question that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
+    # An approval that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
     listed = (await reader.alarms(state="open"))["alarms"]
     open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
@@ -465,9 +465,9 @@ async def people(reader: Reader) -> list[Finding]:
     held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
     if held:
         found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
-    questions = (await reader.approvals(state="open", limit=MANY))["approvals"]
-    if questions:
-        count = f"{MANY} questions or more" if len(questions) == MANY else number(len(questions), "question")
+    approvals = (await reader.approvals(state="open", limit=MANY))["approvals"]
+    if approvals:
+        count = f"{MANY} approvals or more" if len(approvals) == MANY else number(len(approvals), "approval")
         found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
     paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
     if paused:

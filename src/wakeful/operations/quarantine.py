@@ -4,7 +4,7 @@
       │                        └─ still wrong: it says what, and stays
       └──discard──► kept as a record until its retention time is over
 
-A release is safe to repeat: what is released has its real identity, and what somebody else settled meanwhile is left alone.
+A release is safe to repeat: what is released has its real identity, and what somebody else ended meanwhile is left alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wakeful.model import Receipt
 from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, nobody_looks
 from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.sources import find_source
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.source import SourceTrouble
@@ -46,8 +46,8 @@ class Reading(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of one. `refused`: it was settled before, or is not ours; `wrong`: it still cannot be taken in, and stays."""
+class Ended:
+    """What became of one. `refused`: it was ended before, or is not ours; `wrong`: it still cannot be taken in, and stays."""
 
     key: str
     state: Literal["released", "discarded", "kept"]
@@ -77,11 +77,11 @@ async def release(
     note: str | None = None,
     trust: bool = False,
     bulk: Bulk | None = None,
-) -> Settled:
+) -> Ended:
     """Have its source read it again, and let in what comes out. `trust`: whoever does this vouches for the sender."""
     key = found["key"]
     if (refused := refusal(found, releasing.app)) is not None:
-        return Settled(key, "kept", refused)
+        return Ended(key, "kept", refused)
     stored = await find_source(store.database, found["app"], found["source"])
     kind = None if stored is None else stored.kind
     raw, headers = b64decode(found["raw"]), found["headers"] or {}
@@ -97,25 +97,25 @@ async def release(
             reason=found["reason"],
         )
     except SourceTrouble as error:
-        return Settled(key, "kept", wrong=str(error))
+        return Ended(key, "kept", wrong=str(error))
     accept = AcceptEvents(releasing.app, arrivals, matches=fits)
-    settled = await store.do(SettleQuarantine(releasing.app, key, accept=accept, by=by, note=note, bulk=bulk))
-    if settled is None:
-        return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
-    return Settled(key, "released", receipts=settled.receipts)
+    ended = await store.do(EndQuarantine(releasing.app, key, accept=accept, by=by, note=note, bulk=bulk))
+    if ended is None:
+        return Ended(key, "kept", f"{key} was ended by somebody else just now: see `wakeful why {key}`")
+    return Ended(key, "released", receipts=ended.receipts)
 
 
 async def discard(
     store: DatabaseStore, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
-) -> Settled:
+) -> Ended:
     """Nothing comes of it."""
     key = found["key"]
     if (refused := refusal(found)) is not None:
-        return Settled(key, "kept", refused)
-    settled = await store.do(SettleQuarantine(found["app"], key, by=by, note=note, bulk=bulk))
-    if settled is None:
-        return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
-    return Settled(key, "discarded")
+        return Ended(key, "kept", refused)
+    ended = await store.do(EndQuarantine(found["app"], key, by=by, note=note, bulk=bulk))
+    if ended is None:
+        return Ended(key, "kept", f"{key} was ended by somebody else just now: see `wakeful why {key}`")
+    return Ended(key, "discarded")
 
 
 def refusal(found: Shown, app: str | None = None) -> str | None:
@@ -162,10 +162,10 @@ class Tally:
 
     done: int = 0
     known: int = 0  # of the events that were made, those that had come before
-    passed: int = 0  # settled by others meanwhile
+    passed: int = 0  # ended by others meanwhile
     wrong: Counter[str] = field(default_factory=Counter)
 
-    def count(self, one: Settled) -> None:
+    def count(self, one: Ended) -> None:
         self.done += one.done
         self.known += one.known
         self.passed += one.refused is not None
@@ -193,7 +193,7 @@ async def kept_places(
     return found
 
 
-async def settle_all(
+async def end_all(
     store: DatabaseStore,
     reader: Reading,
     keys: Sequence[str],
@@ -212,7 +212,7 @@ async def settle_all(
     verb = "discard" if releasing is None else "release"
     bulk = Bulk(f"quarantine {verb}", app, source, str(len(keys)))
 
-    async def settle(key: str) -> Settled | None:
+    async def end(key: str) -> Ended | None:
         found = await reader.quarantined(key)
         if found is None:
             return None
@@ -223,7 +223,7 @@ async def settle_all(
     async def some(batch: Sequence[str]) -> int:
         before = tally.done
         for start in range(0, len(batch), READ_AT_ONCE):
-            for one in await asyncio.gather(*map(settle, batch[start : start + READ_AT_ONCE])):
+            for one in await asyncio.gather(*map(end, batch[start : start + READ_AT_ONCE])):
                 if one is not None:
                     tally.count(one)
         return tally.done - before

@@ -45,7 +45,7 @@ class Apps(Protocol):
     async def schedules_to_close(self, app: str, /) -> list[str]: ...
     async def unfinished(self, app: str, /) -> dict[str, int]: ...
     def runs_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
-    def messages_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
+    def deliveries_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
     async def alarms_to_close(self, app: str, /) -> list[str]: ...
     async def retired(self) -> dict[str, dict[str, Any]]: ...
 
@@ -96,7 +96,7 @@ async def plan_retirement(reader: Reading, app: str) -> Closed:
         await reader.of_apps.schedules_to_close(app),
         [one["name"] for one in await reader.expectations() if one["app"] == app and one["state"] != "excused"],
         {state: runs[state] for state in CLOSABLE if state in runs},
-        sum([len(page) async for page in reader.of_apps.messages_to_close(app)]),
+        sum([len(page) async for page in reader.of_apps.deliveries_to_close(app)]),
         await reader.of_apps.alarms_to_close(app),
         runs.get("dead", 0),
     )
@@ -129,7 +129,7 @@ async def retire(
         for cancelled in await asyncio.gather(*map(store.do, requests)):
             if cancelled is not None and cancelled.refused is None:
                 done.runs[cancelled.was] = done.runs.get(cancelled.was, 0) + 1
-    async for page in reader.of_apps.messages_to_close(app):
+    async for page in reader.of_apps.deliveries_to_close(app):
         await _go_on(reader, app)
         discards = [RedoDelivery(one, discard=True, waiting=True, by=by, note=because, bulk=bulk) for one in page]
         done.messages += sum(was == "pending" for was in await asyncio.gather(*map(store.do, discards)))

@@ -42,9 +42,9 @@ class AppReader:
         async for page in self._pages("runs_to_close", app):
             yield page
 
-    async def messages_to_close(self, app: str) -> AsyncIterator[list[str]]:
+    async def deliveries_to_close(self, app: str) -> AsyncIterator[list[str]]:
         """The ids of messages that wait for their channel, page by page."""
-        async for page in self._pages("messages_to_close", app):
+        async for page in self._pages("deliveries_to_close", app):
             yield page
 
     async def alarms_to_close(self, app: str) -> list[str]:

@@ -25,6 +25,6 @@ class ReadsApprovals(ReadsDatabase):
         show = resource_of("approvals").show
         return None if show is None else await show.find(desk.looking(self), identifier)
 
-    async def open_questions(self, app: str) -> set[str]:
+    async def open_approvals(self, app: str) -> set[str]:
         """The ids of what runs of an app ask people and nobody answered yet."""
-        return {row[0] for row in await self._database.fetch("open_questions", app)}
+        return {row[0] for row in await self._database.fetch("open_approvals", app)}

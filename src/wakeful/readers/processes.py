@@ -36,7 +36,7 @@ class ReadsProcesses(ReadsDatabase):
         schema = standing(self._database.dialect, await self._database.ledger())
         schema.refuse_behind()
         sealing = Sealing.of([row[0] for row in await self._database.fetch("list_ciphers")])
-        sealing.settle(self._database.codec, demanded=strict_encryption())
+        sealing.apply(self._database.codec, demanded=strict_encryption())
         noted = {"note": schema.note} if schema.note else {}
         parts: dict[str, Any] = {"store": self._database.dialect, "schema": schema.schema, **noted}
         unserved = (await self._database.fetch("count_unserved", self._database.read_clock()))[0][0]

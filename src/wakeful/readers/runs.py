@@ -105,7 +105,7 @@ class ReadsRuns(ReadsDatabase):
     async def _whole(self, row: Row, parts: Mapping[str, list[Row]]) -> dict[str, Any]:
         from wakeful.resources import resource_of
         from wakeful.resources.desk import views
-        from wakeful.triggers.instants import scheduled_summary
+        from wakeful.triggers.occurrences import scheduled_summary
 
         summary = run_summary(row)
         _, event_key, output, error, outcome, owner, token, expires_at, envelope, _ = row[15:25]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
-from wakeful.stores.settling import LEFT_BEHIND_AFTER
+from wakeful.stores.rechecking import LEFT_BEHIND_AFTER
 from wakeful.stores.transaction import Fetcher, Row
 
 

@@ -22,7 +22,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migration_author import MigrationAuthor
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
-from wakeful.stores.origins import cluster, settle_origin
+from wakeful.stores.origins import cluster, determine_origin
 from wakeful.stores.postgres_arrays import count_of
 from wakeful.stores.postgres_connections import CONNECT_TIMEOUT, OLDEST_VERSION, PostgresConnections, limits, role_of
 from wakeful.stores.postgres_listening import PostgresListener
@@ -117,7 +117,7 @@ class PostgresBackend:
             await self.migrate()
         standing("postgres", await self.ledger()).refuse_behind()
         async with self.connections.borrowed() as connection:
-            await self._settle_origin(connection)
+            await self._determine_origin(connection)
 
     async def _look_at_server(self) -> None:
         """ConfigError if the server is too old, is an unnamed pooler, or is not the server that we listen to."""
@@ -310,7 +310,7 @@ class PostgresBackend:
         """
         if not standing("postgres", await self.ledger()).pending:
             async with self.connections.borrowed() as connection:
-                await self._settle_origin(connection)
+                await self._determine_origin(connection)
             return []
         try:
             connection = await self.connections.asyncpg.connect(
@@ -330,7 +330,7 @@ class PostgresBackend:
                     author=None if by is None else MigrationAuthor(by),
                 )
                 applied = await migrator.migrate()
-                await self._settle_origin(connection)
+                await self._determine_origin(connection)
                 return applied
             except self.connections.denied as error:
                 raise may_not_migrate(error, role_of(connection)) from error
@@ -446,7 +446,7 @@ class PostgresBackend:
                 return connection
         connection = await self.connections.connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
         try:  # another server may stand behind this address now, into which a copy was restored
-            await self._settle_origin(connection)
+            await self._determine_origin(connection)
         except BaseException as error:
             role = role_of(connection)
             await self.connections.drop(connection)
@@ -457,11 +457,11 @@ class PostgresBackend:
             raise
         return connection
 
-    async def _settle_origin(self, connection: Any) -> None:
+    async def _determine_origin(self, connection: Any) -> None:
         """Record where the store is, before the first write over a connection (see origins.py)."""
         errors = self.connections.asyncpg.exceptions
         now = self._clock.for_database()
-        self.restored_before, moved = await settle_origin(connection, self._queries, errors, now)
+        self.restored_before, moved = await determine_origin(connection, self._queries, errors, now)
         if moved is not None:
             self._log.warning(
                 "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "

@@ -22,7 +22,7 @@ async def check_keys(database: Database, submit: Callable[[EnterCipher], Awaitab
     codec = database.codec
     ring, demanded = codec.ring, strict_encryption() and not resealing
     sealing = await sealing_of(database)
-    sealing.settle(codec, demanded=demanded)
+    sealing.apply(codec, demanded=demanded)
     if ring is None:
         return
     codec.binds = sealing.bound or sealing.is_new
@@ -43,7 +43,7 @@ async def look_at_sealing(database: Database) -> bool:
     codec = database.codec
     if codec.ring is None:
         return False
-    (await sealing_of(database)).settle(codec)
+    (await sealing_of(database)).apply(codec)
     return codec.binds
 
 

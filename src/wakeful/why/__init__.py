@@ -7,11 +7,11 @@ One file a story; `why` finds out which one is asked for.
 from __future__ import annotations
 
 from wakeful.why.alarm import why_alarm
+from wakeful.why.approval import why_approval
 from wakeful.why.delivery import why_delivery
 from wakeful.why.effect import why_effect
 from wakeful.why.event import find, living, refuse_two, story_of, why_quarantined, why_removed
 from wakeful.why.expectation import why_expected
-from wakeful.why.question import why_question
 from wakeful.why.reminder import why_reminder
 from wakeful.why.schedule import why_schedule
 from wakeful.why.source import why_source
@@ -39,7 +39,7 @@ async def why(reader: StorySource, identifier: str) -> Shown | None:
         for tell in (
             why_delivery,
             why_effect,
-            why_question,
+            why_approval,
             why_reminder,
             why_source,
             why_quarantined,
