@@ -8,11 +8,11 @@ ended. Until that is done the wait is marked, and if this process dies another o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.clock import SECOND, Microseconds
 from wakeful.service import Service
-from wakeful.stores.transaction import Row
+from wakeful.stores.transaction import Fetcher
 from wakeful.stores.verbs.misfits import Matches
 from wakeful.stores.verbs.waits import LookAgain
 
@@ -22,20 +22,12 @@ FIRST_REST = 0.002
 LONGEST_REST = 5.0
 
 
-class Snapshots(Protocol):
-    """What is needed of the database."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-
-    def read_clock(self) -> Microseconds | None: ...
-
-
 class WaitRechecker(Service):
     """Looks again."""
 
     name = "waits"
 
-    def __init__(self, app: str, database: Snapshots, submit: Callable[[LookAgain], Any], matches: Matches) -> None:
+    def __init__(self, app: str, database: Fetcher, submit: Callable[[LookAgain], Any], matches: Matches) -> None:
         super().__init__()
         self._app = app
         self._database = database

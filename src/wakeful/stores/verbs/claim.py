@@ -67,6 +67,7 @@ class ClaimRuns(Request[Claimed]):
     )  # how long runs are left to the code that they belong to
     limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
     shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
+    rests: bool = False
     room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
 
     fenced = True
