@@ -151,7 +151,7 @@ class Codec:
         self.binds = False
         self.strict = False
         self._found_any = False
-        self.findings: dict[Finding, None] = {}  # in order, until the watcher takes them to raise alarms
+        self.findings: dict[Finding, None] = {}  # in order; execution/sealing.py takes them to raise alarms
 
     # writing
 
