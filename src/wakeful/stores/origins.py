@@ -81,7 +81,7 @@ async def determine_origin(
         looked = Looked(*await connection.fetchrow(queries[name]))
         if looked.last is None:
             await connection.execute(queries["begin_origin"], now, UNKNOWN if looked.elsewhere else looked.here, None)
-        if not looked.is_known and (looked.last is not None or looked.elsewhere):  # else another process recorded it first
+        if not looked.is_known and (looked.last is not None or looked.elsewhere):  # else another process was first
             await connection.execute(queries["begin_origin"], now, looked.here, None)
             moved = (looked.last or UNKNOWN, looked.here)
         looked = Looked(*await connection.fetchrow(queries[name]))

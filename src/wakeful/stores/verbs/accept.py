@@ -100,9 +100,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     if any(arrival.aliases for number in pending for arrival in arrivals[number]):
         arrivals = yield from _by_other_names(now, {number: requests[number].app for number in pending}, arrivals)
     rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in arrivals[number]]
-    rows.sort(
-        key=lambda row: str(row[1])
-    )  # in order of key, so that two processes cannot deadlock
+    rows.sort(key=lambda row: str(row[1]))  # in order of key, so that two processes cannot deadlock
     inserted = yield "insert_event", rows
     new = {row[0]: row[1] for row in inserted}
     judged = yield from _judge(now, requests, arrivals, new)

@@ -1,4 +1,4 @@
-"""Housekeeping: removes old rows and re-encrypts payloads under a new key. Rows that another process has locked are left for the next time."""
+"""Housekeeping: removes old rows and re-encrypts payloads. Rows that another process has locked are left for the next time."""
 
 from __future__ import annotations
 
