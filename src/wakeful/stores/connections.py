@@ -43,8 +43,8 @@ def budget_of(connections: int | None) -> Budget:
         return Budget()
     if not isinstance(connections, int) or isinstance(connections, bool) or connections < FEWEST:
         message = (
-            f"connections must be a whole number from {FEWEST} up, not {connections!r}: one each for the journal, for listening and "
-            "for the lease, and one for reading and run.transaction"
+            f"connections must be a whole number from {FEWEST} up, not {connections!r}: one each for the journal, listening and the "
+            "lease, and one for reading and run.transaction"
         )
         raise ConfigError(message)
     left = connections - FIXED
@@ -53,14 +53,14 @@ def budget_of(connections: int | None) -> Budget:
 
 def is_a_pooler(address: str) -> ConfigError:
     return ConfigError(
-        f"{address} is a pooler, and not the server itself: words of other processes and the lease need sessions of their own. "
-        "Set WAKEFUL_LISTEN_STORE, or App(listen_store=…), to the address of the server; two connections of each process go there, "
-        "and everything else goes through the pooler"
+        f"{address} is a pooler, not the server itself: listening and the lease need sessions of their own. "
+        "Set WAKEFUL_LISTEN_STORE, or App(listen_store=…), to the address of the server. Each process opens two connections there; "
+        "all others go through the pooler"
     )
 
 
 def is_another(listen: str, store: str) -> ConfigError:
     return ConfigError(
-        f"WAKEFUL_LISTEN_STORE, or App(listen_store=…), is {listen}, which is another database than that behind {store}: both must "
-        "lead to the same one"
+        f"WAKEFUL_LISTEN_STORE, or App(listen_store=…), is {listen}, which is not the database behind {store}: both must lead to "
+        "the same one"
     )

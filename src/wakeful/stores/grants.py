@@ -55,20 +55,22 @@ def forbidden(error: Exception, role: str | None) -> StoreForbidden:
     said, to = str(error), quoted(role) if role else "ROLE"
     match = _DENIED.search(said)
     if match is not None and match[1] == "schema":
-        helps = f"GRANT USAGE ON SCHEMA {match[2]} TO {to} lets it in"
+        helps = f"Run GRANT USAGE ON SCHEMA {match[2]} TO {to}"
     elif match is not None and match[1] in {"table", "view"}:
-        helps = f"GRANT {LESS.get(match[2], EVERYTHING)} ON {match[2]} TO {to} lets it"
+        helps = f"Run GRANT {LESS.get(match[2], EVERYTHING)} ON {match[2]} TO {to}"
     else:
-        helps = f"The owner must allow it to {to}"
-    message = f"{_refused(said, role)}. {helps}. `wakeful migrate --grants {role or 'ROLE'}` prints all that it needs"
+        helps = f"The owner must grant it to {to}"
+    message = (
+        f"{_refused(said, role)}. {helps}. `wakeful migrate --grants {role or 'ROLE'}` prints all grants that it needs"
+    )
     return StoreForbidden(message)
 
 
 def may_not_migrate(error: Exception, role: str | None) -> StoreForbidden:
     """The error when a role may not migrate: only the owner of the tables can change them, and no grant changes that."""
     message = (
-        f"{_refused(str(error), role)}. Migrate as the role that owns the tables of Wakeful, and may create some in their schema; "
-        "processes that work need less: `wakeful migrate --grants ROLE` prints it"
+        f"{_refused(str(error), role)}. Migrate as the role that owns the tables of Wakeful and may create tables in their schema. "
+        "Working processes need fewer rights: `wakeful migrate --grants ROLE` prints them"
     )
     return StoreForbidden(message)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wakeful.errors import Persistent
 
-NOT_YOURS = "the transaction is Wakeful's, it commits when the function returns"
+NOT_YOURS = "Wakeful controls the transaction and commits it when the function returns"
 # Quoted parts and comments do not count as statements: strings, identifiers, PostgreSQL's $tag$…$tag$.
 _QUOTED = re.compile(
     r"(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|/\*.*?\*/|--[^\n]*",

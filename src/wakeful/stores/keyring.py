@@ -29,7 +29,7 @@ SALT_LENGTH = 16
 NONCE_LENGTH = 12
 DIGEST_LENGTH = 40  # longer than a digest without a key
 UNDER_ONE_SALT = 1 << 24
-HOW_TO_MAKE_ONE = "`wakeful keys new` prints a good one"
+HOW_TO_MAKE_ONE = "`wakeful keys new` prints a new one"
 
 
 def new_key() -> str:
@@ -55,7 +55,7 @@ class Key:
         except ValueError:
             raw = b""
         if len(raw) != KEY_LENGTH:  # the given text may be the secret itself, so the message does not repeat it
-            message = f"{named} is not one: an encryption key is {KEY_LENGTH} bytes in base64. {HOW_TO_MAKE_ONE}"
+            message = f"{named} is not valid: an encryption key is {KEY_LENGTH} bytes in base64. {HOW_TO_MAKE_ONE}"
             raise ConfigError(message)
         self.id = hashlib.blake2b(raw, digest_size=4, person=b"wakeful key").hexdigest()
         self._raw = raw
@@ -123,7 +123,7 @@ class KeyRing:
         place = place_by(letter) if bound else ""
         try:
             if place is None:
-                message = f"a name of rows by the letter {letter!r}"
+                message = f"no row name has the letter {letter!r}"
                 raise ValueError(message)
             raw = urlsafe_b64decode(content)
             salt, nonce, closed = (
@@ -158,6 +158,6 @@ def missing_key(missing: Sequence[str], given: frozenset[str]) -> EncryptionKeyM
     names = ", ".join(sorted(missing))
     have = f"given: {', '.join(sorted(given))}" if given else "none is given"
     return EncryptionKeyMissing(
-        f"payloads in this store are encrypted with key {names}, which is not here ({have}): add it to "
-        "WAKEFUL_ENCRYPTION_KEYS, or to App(encryption=[…]) where the app runs. `wakeful keys rotate` does away with old keys"
+        f"payloads in this store are encrypted with key {names}, which this process does not have ({have}): add it to "
+        "WAKEFUL_ENCRYPTION_KEYS, or to App(encryption=[…]) where the app runs. `wakeful keys rotate` replaces old keys"
     )

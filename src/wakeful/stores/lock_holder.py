@@ -50,7 +50,7 @@ def locked_by(database: Path) -> str:
     """A message that names the lock's holder and says what to do. It leaves out the path, because strangers may see it."""
     holder = holder_of(database)
     if holder is None:
-        return "another process holds the write lock of the store and does not let go"
+        return "another process holds the write lock of the store and does not release it"
     return f"{holder} holds the write lock of the store: {holder.remedy}"
 
 

@@ -113,7 +113,7 @@ class Standing:
         if self.ahead:
             return (
                 f"the schema is ahead ({self.schema:04}; this process knows {self.known[-1].number:04}) and compatible: "
-                "this process goes on; restart it with the newer version when it suits"
+                "this process keeps working; restart it with the newer version when convenient"
             )
         if self.pending:
             return f"{_labels(self.pending)} waits until no older process is running; then `wakeful migrate` applies it"
@@ -180,8 +180,8 @@ def standing(dialect: Dialect, applied: Iterable[Applied]) -> Standing:
 def held_back(migration: Migration, process: str, host: str, pid: int, knows: int) -> str:
     """The message when a contracting migration has to wait for an older process."""
     return (
-        f"{migration.label} is left for later: it takes away what process {process} ({host}, pid {pid}) uses, whose code knows "
-        f"{knows:04} and not {migration.needs:04}. Stop it, or deploy the newer version there, then migrate again"
+        f"{migration.label} is postponed: it removes something that process {process} ({host}, pid {pid}) uses, whose code knows "
+        f"{knows:04} but not {migration.needs:04}. Stop that process or deploy the newer version there, then migrate again"
     )
 
 

@@ -78,11 +78,11 @@ def unsettled(effect: Effect) -> str | None:
     if effect.opened_as is None:
         return None
     if effect.state not in _AFTER.get(effect.settlement or "held", {effect.state}):
-        return f"it is {effect.state}, and a person said {effect.settlement}"
+        return f"it is {effect.state}, but a person settled it as {effect.settlement}"
     if effect.settlement is not None:
         return None
     if effect.opened_as == "held" and effect.state not in {"held", "abandoned"}:
-        return f"it is {effect.state}, it was held from the start, and no person let it go on"
+        return f"it is {effect.state}, but it was held from the start and no person settled it"
     if effect.state == "confirmed" and effect.result is None:
-        return "it is confirmed without a result, and no person said so"
+        return "it is confirmed without a result, but no person confirmed it"
     return None

@@ -316,19 +316,19 @@ class Codec:
             identifier = text[len(BLOB) :]
             if identifier not in blobs:
                 if self.strict:
-                    return self.tampered(table, column, names, f"it points to blob {identifier}, which is not there")
+                    return self.tampered(table, column, names, f"it points to blob {identifier}, which does not exist")
                 raise blob_missing(identifier)
             text = blobs[identifier]
         sealed = sealed_part(text)
         if sealed is None:
             if self.strict and not self._is_own_word(column, text):
-                return self.tampered(table, column, names, "it is plain text, and this store is encrypted")
+                return self.tampered(table, column, names, "it is plain text, but this store is encrypted")
             return text[1:] if text.startswith(ESCAPED) else text
         if self.ring is None:
             raise missing_key([key_of(sealed)], frozenset())
         if self.strict and not is_bound(sealed):
             return self.tampered(
-                table, column, names, "it is encrypted in the older way, which every row of this store has left"
+                table, column, names, "it is encrypted in the older form, which no row of this store has any more"
             )
         binding = BINDINGS[table]
         try:
@@ -344,7 +344,9 @@ class Codec:
         except EncryptionKeyMissing:
             if not self.strict:
                 raise
-            return self.tampered(table, column, names, f"it names key {key_of(sealed)}, which is not here")
+            return self.tampered(
+                table, column, names, f"it names key {key_of(sealed)}, which this process does not have"
+            )
 
     def _is_own_word(self, column: str, text: str) -> bool:
         """Whether a statement wrote this text itself, like "its process died"."""

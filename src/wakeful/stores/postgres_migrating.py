@@ -136,11 +136,11 @@ class Migrator:
                 said = f"{migration.label}: no lock on {', '.join(tables)} within {readable(self._patience.lock)}{await self._holders(tables)}"
                 if waited >= self._patience.whole:
                     message = (
-                        f"{said}; given up after {readable(waited)} and {tries} tries. Nothing of it was applied. "
-                        "End that transaction, or migrate when it is over"
+                        f"{said}; gave up after {readable(waited)} and {tries} attempts. Nothing of it was applied. "
+                        "End that transaction, or migrate again when it has ended"
                     )
                     raise StoreUnavailable(message) from None
-                self._told(f"{said}; trying again in {pause:.0f} s" if pause >= 1 else f"{said}; trying again")
+                self._told(f"{said}; retrying in {pause:.0f} s" if pause >= 1 else f"{said}; retrying")
             await asyncio.sleep(pause)
             pause, tries = min(pause * 2, LONGEST_PAUSE), tries + 1
 
@@ -171,7 +171,7 @@ class Migrator:
             if valid:
                 return
             if valid is False:  # an earlier attempt stopped halfway
-                self._told(f"{statement.index} was left half built; it is built anew")
+                self._told(f"{statement.index} was left half built; building it again")
                 await self._connection.execute(f"drop index concurrently if exists {statement.index}")
             try:
                 await self._connection.execute(statement.sql)

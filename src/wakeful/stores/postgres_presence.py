@@ -91,7 +91,7 @@ class PostgresPresence(PostgresRenewer):
     def _do_without(self) -> None:
         self._pooled, self._guard = True, None
         self._log.info(
-            "the lease connection goes through a connection pooler: if this process is killed, its runs wait for its lease"
+            "the lease connection goes through a connection pooler: if this process is killed, its runs wait until its lease expires"
         )
 
     async def _gone(self, process: str) -> list[tuple[str, int]]:

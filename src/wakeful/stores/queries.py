@@ -131,7 +131,7 @@ def written_queries(dialect: Dialect) -> dict[str, Written]:
     for file in files:
         for query in split(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
             if query.name in found and not file.startswith("postgres"):
-                message = f"query {query.name} is there twice, the second time in {file}"
+                message = f"query {query.name} exists twice, the second time in {file}"
                 raise ValueError(message)
             found[query.name] = query
     return found

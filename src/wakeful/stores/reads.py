@@ -62,7 +62,7 @@ def several(identifier: str, kind: str, candidates: list[str]) -> NotFound:
     """The error for a prefix that several ids begin with."""
     more = ", …" if len(candidates) >= MANY_ALIKE else ""
     shown = ", ".join(candidates[: MANY_ALIKE - 1])
-    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id. Which one? {shown}{more}")
+    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id: {shown}{more}")
 
 
 def json_of(text: str | None) -> Any:
@@ -84,7 +84,7 @@ def cursor_of(after: str | None) -> int | None:
     if after is None:
         return None
     if not (after.isascii() and after.isdigit() and len(after) <= LONGEST_CURSOR):
-        message = f"{after!r} is not a cursor: take `next` of the page before"
+        message = f"{after!r} is not a cursor: use `next` of the previous page"
         raise ValueError(message)
     return int(after)
 

@@ -59,7 +59,7 @@ class Sealing:
                 ring.open(mark.removeprefix(STRICT), lambda _: PLACE_OF_STRICT)
             except EncryptionKeyMissing as error:
                 message = (
-                    "the mark that says that this store is strict was tampered with: it does not open with the keys that are here. "
+                    "the mark of a strict store was tampered with: it does not open with the keys of this process. "
                     "Nothing was read. Restore the table wakeful_cipher from a backup"
                 )
                 raise PayloadTampered(message) from error
@@ -85,15 +85,15 @@ def strict_mark(ring: KeyRing) -> str:
 def refuse_without_mark() -> ConfigError:
     """The error when a strict store is demanded and the store has no mark."""
     return ConfigError(
-        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, and this one has no mark of that: plain text in it would be believed. "
-        "If it never had one, run `wakeful keys rotate --strict`. If it had one, the mark was removed, by someone who can write "
-        "to the database: look at what else was changed"
+        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, but this one is not marked as strict: plain text in it would be accepted. "
+        "If it never was strict, run `wakeful keys rotate --strict`. If it was, someone with write access to the database removed "
+        "the mark: check what else was changed"
     )
 
 
 def refuse_without_keys() -> ConfigError:
     """The error when a strict store is demanded and the process has no keys."""
     return ConfigError(
-        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, and this process has no key: set WAKEFUL_ENCRYPTION_KEYS, or "
+        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, but this process has no key: set WAKEFUL_ENCRYPTION_KEYS, or "
         "App(encryption=[…])"
     )

@@ -15,9 +15,7 @@ from pydantic_core import to_json
 
 from wakeful.errors import PayloadTampered
 
-WHAT_TO_DO = (
-    "Restore the row from a backup, then `wakeful replay` the run; the page on housekeeping tells more under Tampering"
-)
+WHAT_TO_DO = "Restore the row from a backup, then `wakeful replay` the run; see Tampering on the page on housekeeping"
 
 BEGINNING = "tampered with: "
 
@@ -120,8 +118,8 @@ def held_for_tampering(reason: str | None) -> bool:
 def how_to_go_on(run: str) -> str:
     """What a person can do about a run that is held for tampering, by the run's id."""
     return (
-        f"Restore the row from a backup, then `wakeful replay {run}` lets it go on. Or end it: `wakeful cancel {run}` undoes what "
-        f"it did, `wakeful dead discard {run}` leaves that as it is"
+        f"Restore the row from a backup, then resume the run: `wakeful replay {run}`. Or end it: `wakeful cancel {run}` undoes "
+        f"its effects, `wakeful dead discard {run}` keeps them"
     )
 
 

@@ -156,11 +156,11 @@ def _change(now: int | None, request: ChangeAlarm) -> Transaction[AlarmChanged |
 
 def _refusal(request: ChangeAlarm, state: AlarmState, by: str | None, *, loud: bool) -> str | None:
     if state == "resolved":
-        return "is resolved already: there is nothing to " + request.verb
+        return "is already resolved: there is nothing to " + request.verb
     if request.verb == "acknowledge" and state == "acknowledged":
-        return f"is acknowledged already, by {by}"
+        return f"is already acknowledged, by {by}"
     if request.verb == "mute" and loud:
-        return "cannot be muted: it is heard until somebody acknowledges it, or does what it asks for"
+        return "cannot be muted: notifications continue until a person acknowledges it or does what it asks for"
     return None
 
 

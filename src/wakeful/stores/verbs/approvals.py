@@ -111,7 +111,7 @@ def answer_approvals(
         identifier, app, agent, _, key, state, _, answered_by, _, run = found[0]
         if identifier != digest(run, key):
             # The id is derived from the run and the step. Here the row was changed to point at another step, which would get the answer.
-            message = f"approval {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
+            message = f"approval {identifier} was tampered with: it points at a step of run {run} that did not ask for it. {WHAT_TO_DO}"
             results.append(PayloadTampered(message))
             continue
         answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]

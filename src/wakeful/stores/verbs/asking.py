@@ -8,7 +8,7 @@ from wakeful.stores.alarm import ask_alarm
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import resolve_alarms
 
-NOBODY_ANSWERED = "nobody answered in time"
+NOT_ANSWERED = "not answered in time"
 SHOWN_OF_AN_ANSWER = 200
 
 
@@ -24,14 +24,14 @@ def expire_approval(now: int | None, run: int, key: str) -> Transaction[None]:
     """Expire an approval that was not answered in time, and resolve its alarm."""
     expired = yield "expire_approval", [(run, key)]
     if expired:
-        yield from resolve_alarms(now, _keys(expired), NOBODY_ANSWERED)
+        yield from resolve_alarms(now, _keys(expired), NOT_ANSWERED)
 
 
 def withdraw_approvals(now: int | None, runs: Sequence[tuple[int, str]]) -> Transaction[None]:
     """Withdraw the approvals of ended runs, given with the reason, and resolve their alarms."""
     withdrawn = yield "withdraw_approvals", [(now, run, reason) for run, reason in runs]
     if withdrawn:
-        yield from resolve_alarms(now, _keys(withdrawn), f"it needs no answer any more: {runs[0][1]}")
+        yield from resolve_alarms(now, _keys(withdrawn), f"no answer is needed any more: {runs[0][1]}")
 
 
 def _keys(rows: Sequence[Row]) -> list[str]:

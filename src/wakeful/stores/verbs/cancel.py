@@ -162,7 +162,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
         then: RunState = "running"
     elif request.undo and (yield "done_outside", [(run.root, run.seq)]):
         way = "revive_to_undo" if run.state == "dead" else "stop_to_undo"
-        yield way, [(now, run.seq, request.by.name, request.note, f"{reason}; what it did is undone first")]
+        yield way, [(now, run.seq, request.by.name, request.note, f"{reason}; its effects are undone first")]
         yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id)], reason)
         if run.state == "dead":
             yield from queue([(run, run.seq)])
@@ -272,13 +272,13 @@ def _refusal(run: Found, *, undo: bool) -> str | None:
     if run.state == "dead":
         return None
     if run.state in FINAL_RUN_STATES:
-        return f"is {run.state}: only what is not over can be cancelled"
+        return f"is {run.state}: only a run that has not ended can be cancelled"
     if not undo:  # effects that were to be undone stay
         return None
     if run.failed:
-        return f"failed, and what it did is being undone already: `wakeful why {run.id}` tells how far that is"
+        return f"failed, and its effects are already being undone: `wakeful why {run.id}` shows the progress"
     if run.cancel_by is not None:
-        return f"is being cancelled already, by {run.cancel_by}: `wakeful why {run.id}` tells how far that is"
+        return f"is already being cancelled, by {run.cancel_by}: `wakeful why {run.id}` shows the progress"
     return None
 
 
@@ -286,7 +286,7 @@ def _not_beside(at_work: Sequence[Row]) -> str | None:
     """Runs of a family share effects, so an effect must not be undone while another run of the family uses it."""
     if not at_work:
         return None
-    return f"shares its effects with run {at_work[0][1]}, which is not over yet: wait for that one, or cancel it"
+    return f"shares its effects with run {at_work[0][1]}, which has not ended: wait for that run, or cancel it"
 
 
 def by_failure(identifier: str) -> str:

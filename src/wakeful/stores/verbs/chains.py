@@ -74,7 +74,7 @@ def alarm_of(place: Place, arrival: Arrival, decision: Decision, owner: str | No
     if decision.broken:
         return Alarm(app, f"rule/{app}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}")
     text = (
-        f"agent {agent}: a loop was stopped at event {arrival.id}: {decision.reason}. What was denied can go on by "
+        f"agent {agent}: a loop was stopped at event {arrival.id}: {decision.reason}. To run the denied events: "
         f"`wakeful replay --events {arrival.type} --from 1h --agent {agent} --denied`"
     )
     return Alarm(app, f"loop/{app}/{agent}", text, agent, owner)

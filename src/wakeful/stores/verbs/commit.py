@@ -251,7 +251,7 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
             given = from_json(change)
             row = (now, app, agent, given["key"], given["version"], given["value"], identifier)
             if not (yield "release_state", [row]):
-                words = f"would save a state that agent {agent} has changed since: `wakeful replay {identifier}` does it again"
+                words = f"would overwrite a newer state of agent {agent}: `wakeful replay {identifier}` runs it again"
                 results.append(Redone(identifier, state, words))
                 continue
         reason = f"released by {request.by.name}" + (f": {request.note}" if request.note else "")
@@ -269,16 +269,16 @@ def _not_for_its_output(run: str, state: str, reason: str | None, *, holds_effec
     if state != "held":
         return f"is {state}: only a held output can be released"
     if held_for_tampering(reason):
-        return f"is held for tampering, and releases nothing: {reason}. {how_to_go_on(run)}"
+        return f"is held for tampering, so nothing can be released: {reason}. {how_to_go_on(run)}"
     if holds_effect:
         return "is held for an effect: `wakeful effects list` shows it, and how to settle it"
-    return f"is held, and not for its output: `wakeful why {run}` tells why, and how to go on"
+    return f"is held, but not for its output: `wakeful why {run}` shows why, and how to continue"
 
 
 def changed(change: StateChange) -> StateChanged:
     return StateChanged(
         f"the state of agent {change.agent} was changed since this run read it (version {change.version}): "
-        "it is done again with the new one"
+        "the run is retried with the new one"
     )
 
 

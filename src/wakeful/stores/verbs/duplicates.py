@@ -17,7 +17,7 @@ def count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> T
     first_of = {row[0]: (row[1], row[2]) for row in counted}
     if len(first_of) < len({arrival.key for arrival, _ in known}):
         message = (
-            "an event whose deduplication window is over was just removed, and has come again: nothing was stored yet"
+            "an event came again while it was being removed after its deduplication window: nothing was stored yet"
         )
         raise StoreUnavailable(message)
     rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _ in first_of.values()})]

@@ -55,7 +55,7 @@ def _count(now: int | None, app: str, agent: str, dead: Sequence[Streak]) -> Tra
             f"agent {agent}: {count} runs in a row became dead letters since {to_text(since)}, the last: {last.words}"
         )
         if last.pause_after is not None and count < last.pause_after:
-            text += f". After {last.pause_after} it is paused"
+            text += f". After {last.pause_after} the agent is paused"
         text += f". `wakeful dead --agent {agent}` lists them"
         yield from open_alarms(now, [Alarm(app, failing_alarm(app, agent), text, agent, last.owner)])
     if last.pause_after is not None and count >= last.pause_after:
@@ -73,8 +73,7 @@ def _pause(now: int | None, app: str, agent: str, count: int, streak: Streak) ->
     yield "set_pause", [(now, app, agent, 1, None, OPERATOR, note)]
     yield "insert_operation", [(now, app, OPERATOR, "worker", "pause", agent, note)]
     text = (
-        f"agent {agent} is paused: {note}. Nothing of it is claimed until a person has looked: "
-        f"`wakeful resume {agent}` lets it go on"
+        f"agent {agent} is paused: {note}. No run of it is claimed until a person resumes it: `wakeful resume {agent}`"
     )
     yield from open_alarms(now, [Alarm(app, paused_alarm(app, agent), text, agent, streak.owner, loud=True)])
 

@@ -111,5 +111,5 @@ def wake_if_over(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[N
         if len(still) < len(set(request.follows)):
             request.woken = [
                 *request.woken,
-                *(yield from wake(now, request.claim.seq, "what it waits for is over already")),
+                *(yield from wake(now, request.claim.seq, "the effect that it waits for has ended")),
             ]

@@ -60,9 +60,9 @@ def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
     place = yield "step_position", [(run.seq, request.key)]
     at_work = yield "family_at_work", [(run.root, run.seq)]
     if run.state not in FINAL_RUN_STATES:
-        return Redone(run.id, run.state, f"is {run.state}: only what is over can be forked")
+        return Redone(run.id, run.state, f"is {run.state}: only a run that has ended can be forked")
     if at_work:
-        words = f"shares its effects with run {at_work[0][1]}, which is not over yet: wait for that one, or settle it"
+        words = f"shares its effects with run {at_work[0][1]}, which has not ended: wait for that run, or cancel it"
         return Redone(run.id, run.state, words)
     if not place:
         return Redone(run.id, run.state, f"has no step {request.step} any more")

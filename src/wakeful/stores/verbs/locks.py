@@ -126,6 +126,6 @@ def lost_locks(requests: Sequence[Locked]) -> Transaction[dict[int, LockLost]]:
 
 def let_go(name: str) -> LockLost:
     return LockLost(
-        f'lock "{name}" is not held any more by the code that took it: what it was to commit inside was not written. Await '
+        f'lock "{name}" is no longer held by the code that took it: its writes inside the lock were not stored. Await '
         "everything that belongs inside `async with run.lock(…)` before the block ends"
     )

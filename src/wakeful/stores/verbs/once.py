@@ -37,7 +37,7 @@ def take_once(now: int | None, entries: Sequence[Entry]) -> Transaction[list[Ent
 def reason_of(entry: Entry, run: str | None, state: str | None) -> str:
     """The reason of a joined event: its run and that run's state at this moment, because the text is stored."""
     standing = {
-        None: ", which is not stored any more",
+        None: ", which is no longer stored",
         "dead": ", which is dead: replay that one",
         "denied": ", which was denied",
         "cancelled": ", which was cancelled: replay that one",

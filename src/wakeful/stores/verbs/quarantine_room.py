@@ -100,7 +100,7 @@ def _cut_down(
     begins = bool(number) and not lately
     if begins:
         text = (
-            f"requests that could not be verified take more than {in_bytes(ceiling)} in the quarantine of app {app}: "
+            f"unverified requests take more than {in_bytes(ceiling)} in the quarantine of app {app}: "
             "the oldest of them are removed"
         )
         yield from open_alarms(now, [Alarm(app, quarantine_alarm(app), text)])

@@ -148,10 +148,8 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
 def _not_beside(run: Found, relatives: dict[int, str], begun: set[str]) -> str | None:
     """Only one run of a family at a time, because they share effects."""
     if run.seq in relatives:
-        return (
-            f"shares its effects with run {relatives[run.seq]}, which is not over yet: wait for that one, or settle it"
-        )
-    return "is being done again already" if run.root in begun else None
+        return f"shares its effects with run {relatives[run.seq]}, which has not ended: wait for that run, or cancel it"
+    return "is already being done again" if run.root in begun else None
 
 
 def _discard(now: int | None, asked: Asked) -> Transaction[None]:
@@ -312,14 +310,14 @@ def _with_errors(
 
 def _refusal(request: RedoRun, state: str, *, holds_output: bool) -> str | None:
     if state == "held":
-        return None if holds_output else "is held for an effect: `wakeful effects` shows it, and how to settle it"
+        return None if holds_output else "is held for an effect: `wakeful effects list` shows it, and how to settle it"
     if request.discard:
         return None if state == "dead" else f"is {state}: only a dead letter can be discarded"
     if state in OVER or (state == "done" and request.again):
         return None
     if state == "done":
         return "is done: --again does it once more, and finds its confirmed effects instead of repeating them"
-    return f"is {state}: only what is over can be replayed"
+    return f"is {state}: only a run that has ended can be replayed"
 
 
 def _reason(what: str, request: RedoRun) -> str:

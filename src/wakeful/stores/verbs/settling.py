@@ -83,17 +83,17 @@ def correct(now: int | None, request: SettleEffect, effect: Effect, root: str, r
     running = [identifier for identifier, state in family if state == "running"]
     if running:
         words = (
-            f"run {running[0]} is running with the result that {effect.settled_by} gave. Once it has ended without storing "
+            f"run {running[0]} is running with the result that {effect.settled_by} gave. If it ends without storing "
             "anything more, the result can be corrected"
         )
         return Settled(effect, run, first=False, refused=words)
     if not before or before[0][0] != (yield from _digest(root)):
-        words = f"run {run} went on with the result that {effect.settled_by} gave, and stored more: it stands"
+        words = f"run {run} went on with the result that {effect.settled_by} gave and stored more: it can no longer be corrected"
         return Settled(effect, run, first=False, refused=words)
     if effect.once is not None:
         yield "lock_keys_of_effect", [(effect.id,)]  # a run that asks for the same key waits for this commit
         for (other,) in (yield "follower_that_has", [(effect.id,)]):
-            words = f"run {other} has the same key and got the result that {effect.settled_by} gave: it stands"
+            words = f"run {other} has the same key and got the result that {effect.settled_by} gave: it can no longer be corrected"
             return Settled(effect, run, first=False, refused=words)
     yield "correct_effect", [(now, request.id, request.result, request.by.name, request.note)]
     effect.result, effect.settled_by, effect.note = request.result, request.by.name, request.note

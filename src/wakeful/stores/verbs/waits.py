@@ -73,7 +73,7 @@ class LookAgain(Request[None]):
 
 
 Woken = list[tuple[str, str]]
-GONE = "it was over, and was not kept any longer (retention)"
+GONE = "it has ended and is no longer stored (retention)"
 LOOKED_AT_ONCE = 100  # events, the limit of the queries
 
 
@@ -121,7 +121,9 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
             request.alarmed |= alarmed
         keys = [(request.claim.seq, step.key) for step in waiting_steps(request)]
         if (yield "answered_steps", keys):
-            request.woken = yield from wake(now, request.claim.seq, "what it waits for is there already")
+            request.woken = yield from wake(
+                now, request.claim.seq, "the event or answer that it waits for is already there"
+            )
 
 
 def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Transaction[None]:
@@ -310,7 +312,7 @@ def close_waits(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
     seqs = [claim.seq for claim in claims if any(step.state == "waiting" for step in claim.steps)]
     if seqs:
         yield "close_waits", [(seq,) for seq in seqs]
-        yield from withdraw_approvals(now, [(seq, "its run is over") for seq in seqs])
+        yield from withdraw_approvals(now, [(seq, "its run has ended") for seq in seqs])
 
 
 def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[Step | ClaimLost]]:
@@ -352,7 +354,7 @@ def late_with(error: str, misfit: Sequence[str] | None) -> str:
     event, reason = misfit
     told = from_json(error)
     problem = reason.partition(DATA_OF_MISFIT)[0]
-    told["message"] += f". Event {event} came, but it could not be told whether that is the one: {problem}"
+    told["message"] += f". Event {event} came, but its match could not be determined: {problem}"
     return to_json(told).decode()
 
 
@@ -363,7 +365,7 @@ def look_again(now: int | None, requests: Sequence[LookAgain]) -> Transaction[li
             found, alarmed = yield from look_for_events(now, run, request.matches)
             request.alarmed |= alarmed
             if found:
-                request.woken += yield from wake(now, run, "what it waits for came at the same moment")
+                request.woken += yield from wake(now, run, "the event that it waits for came at the same moment")
             if run in request.rechecked:
                 yield "mark_rechecked", [(run,)]
     return [None] * len(requests)
