@@ -97,7 +97,7 @@ async def asleep(store: str, count: int) -> float:
         spare_the_collector()
         moment = datetime.now(UTC) + timedelta(seconds=BEFORE_ALL + count / ASLEEP_PER_SECOND)
         await emit(app, count, moment)
-        await runtime.worker.settled()
+        await runtime.worker.drained()
         counts = await runtime.reader.counts()
         if counts != {"waiting": count} or datetime.now(UTC) >= moment:
             message = f"not everybody was asleep in time, so the figures mean nothing: {counts}"

@@ -68,7 +68,7 @@ def test_the_listing(wakeful, desk):
     ],
 )
 def test_the_interval_that_is_kept(real, drift, shown):
-    cadence = ScheduleCadence(occurrences=2, late=None, typically_late=None, configured=60.0, real=real, drift=drift)
+    cadence = ScheduleCadence(firings=2, late=None, typically_late=None, configured=60.0, real=real, drift=drift)
     assert really(cadence) == shown
 
 

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import pkgutil
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic_core import to_json
+from starlette.applications import Starlette
 
 import wakeful.stores
-from support.stores import AGENT, APP, Member, Onlooker, OpenStore, a_step, accept, an_arrival, join, reader
-from wakeful.clock import SECOND
+from support.schemas import later
+from support.stores import AGENT, APP, Member, Onlooker, OpenStore, a_step, accept, an_arrival, join, query, reader
+from support.tokens import TOKEN
+from wakeful.api.checkins import checkin_routes
+from wakeful.clock import SECOND, SystemClock
+from wakeful.http.change import OPERATOR
+from wakeful.http.security import ApiSettings
+from wakeful.intake.accept import Door
 from wakeful.intake.quarantine import keep
+from wakeful.intake.route import Router
 from wakeful.model import Claim, Delivery, Effect, Outcome, digest
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.grants import tables
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
+from wakeful.stores.migrations import Migration, migrations
+from wakeful.stores.queries import Dialect
 from wakeful.stores.request import Actor, Bulk, ByPerson
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.alarms import ChangeAlarm
@@ -31,6 +46,7 @@ from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChange, CloseCircuit, StoredCircuit
 from wakeful.stores.verbs.commit import CommitRun, ReleaseRun
 from wakeful.stores.verbs.effects import OpenEffect
+from wakeful.stores.verbs.expectations import DeclaredExpectation, KeepExpectations
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.keeping import ChangeCiphers, RemoveArchived, ResealPayloads
@@ -332,13 +348,130 @@ async def test_a_slice_of_many_is_counted_with_it_or_not_at_all(stores: OpenStor
     assert [tuple(row) for row in rows] == [("ada", "cli", "replay", f"{done} of 3 dead letters: {WHY}", done)]
     for request in rest:  # whoever comes next goes on with the same row
         await member.store.do(request)
-    (row,) = await _query(store_url, "select detail, done from wakeful_operation")
+    (row,) = await query(store_url, "select detail, done from wakeful_operation")
     assert tuple(row) == (f"3 of 3 dead letters: {WHY}", 3)
 
 
-async def _query(url: str, sql: str) -> list[Any]:
-    onlooker = Onlooker(url)
-    try:
-        return list(await onlooker.query(sql))
-    finally:
-        await onlooker.close()
+class TestMigrate:
+    """`wakeful migrate` has no journal: its process is killed for real, by SQLite's own thread or together with its connection."""
+
+    FIRST = later(9001, "alter table wakeful_run add column later text;", "first")
+    SECOND = later(9002, "alter table wakeful_run add column latest text;", "second")
+    DIES = later(9003, "alter table wakeful_run add column dying text; {die};", "dies")
+    IN_AN_INDEX = later(9004, "create index wakeful_migration_dies on wakeful_migration (die(number));", "in_an_index")
+
+    async def test_the_operator_is_stored_with_the_schema(self, stores: OpenStore, store_url: str, dialect: str):
+        assert await migrate(store_url, self.FIRST, self.SECOND) == 0
+        assert await authors(store_url) == [("ada", "cli", "migrate", "9001_first, 9002_second")]
+        assert await migrate(store_url, self.FIRST, self.SECOND) == 0  # nothing is left to do
+        assert len(await authors(store_url)) == 1
+
+    async def test_a_new_store_has_the_operator_who_made_it(self, new_url: str, dialect: Dialect):
+        assert await migrate(new_url) == 0
+        labels = ", ".join(one.label for one in migrations(dialect))
+        assert await authors(new_url) == [("ada", "cli", "migrate", labels)]
+
+    async def test_a_death_at_the_author_leaves_the_schema_as_it_was(self, store_url: str, dialect: str):
+        for statement in AT_THE_AUTHOR[dialect]:
+            await query(store_url, statement)
+        assert await migrate(store_url, self.FIRST) != 0
+        assert await applied(store_url) == []
+        assert await authors(store_url) == []
+
+    async def test_a_death_in_a_later_file_leaves_the_author_of_those_before(self, store_url: str, dialect: str):
+        """SQLite applies all files in one transaction, PostgreSQL each in its own."""
+        die = {"sqlite": "select die()", "postgres": "select pg_terminate_backend(pg_backend_pid())"}[dialect]
+        dies = later(9003, self.DIES.sql.format(die=die), "dies")
+        assert await migrate(store_url, self.FIRST, self.SECOND, dies) != 0
+        done = await applied(store_url)
+        assert done == ([] if dialect == "sqlite" else ["9001_first", "9002_second"])
+        assert await authors(store_url) == ([("ada", "cli", "migrate", ", ".join(done))] if done else [])
+        assert await migrate(store_url, self.FIRST, self.SECOND) == 0  # the next one has a row of its own, for the rest
+        told = [row[3] for row in await authors(store_url)]
+        assert told == (["9001_first, 9002_second"])
+
+    @pytest.mark.postgres
+    async def test_a_death_while_an_index_is_built_leaves_the_author_of_what_was_begun(self, postgres_url: str):
+        await query(postgres_url, DIES)
+        assert await migrate(postgres_url, self.FIRST, self.IN_AN_INDEX) != 0
+        assert await authors(postgres_url) == [("ada", "cli", "migrate", "9001_first, 9004_in_an_index (begun)")]
+        await query(postgres_url, DIES.replace("perform pg_terminate_backend(pg_backend_pid());", ""))
+        assert await migrate(postgres_url, self.FIRST, self.IN_AN_INDEX, by="bob") == 0
+        assert [row[::3] for row in await authors(postgres_url)][1:] == [("bob", "9004_in_an_index")]
+
+
+DIES = """create or replace function die(number bigint) returns bigint immutable language plpgsql as
+  $$ begin perform pg_terminate_backend(pg_backend_pid()); return number; end $$"""
+AT_THE_AUTHOR = {
+    "sqlite": ["create trigger dies before insert on wakeful_operation begin select die(); end"],
+    "postgres": [
+        """create function die() returns trigger language plpgsql as
+        $$ begin perform pg_terminate_backend(pg_backend_pid()); return new; end $$""",
+        "create trigger dies before insert on wakeful_operation for each row execute function die()",
+    ],
+}
+# A process of its own: `die()` in SQL kills it on the spot.
+MIGRATE = """
+import json, os, signal, sys
+import apsw
+from support.schemas import knowing, later
+from wakeful.cli import main
+
+apsw.connection_hooks.append(
+    lambda connection: connection.create_scalar_function("die", lambda: os.kill(os.getpid(), signal.SIGKILL), 0)
+)
+url, by, files = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+with knowing(*(later(*one) for one in files)):
+    sys.exit(main(["migrate", "--store", url, "--as", by]))
+"""
+
+
+@pytest.fixture
+def new_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An address without a store."""
+    return f"sqlite:///{tmp_path / 'new.db'}" if dialect == "sqlite" else request.getfixturevalue("postgres_dsn")
+
+
+async def migrate(url: str, *files: Migration, by: str = "ada") -> int:
+    """The exit code of `wakeful migrate` of a version that knows these files."""
+    known = to_json([(one.number, one.sql, one.name) for one in files]).decode()
+    path = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    words = [sys.executable, "-c", MIGRATE, url, by, known]
+    process = await asyncio.create_subprocess_exec(*words, env={**os.environ, **path})
+    return await process.wait()
+
+
+async def authors(url: str) -> list[Any]:
+    return await query(url, "select operator, way, verb, detail from wakeful_operation order by seq")
+
+
+async def applied(url: str) -> list[str]:
+    """The labels of the files of a later version that count as applied."""
+    rows = await query(url, "select number, name from wakeful_migration where number > 9000 order by number")
+    return [f"{number}_{name}" for number, name in rows]
+
+
+class TestCheckIn:
+    @pytest.mark.parametrize("point", ["before", "within", "after"])
+    async def test_over_http_the_event_and_its_sender_come_together(
+        self, stores: OpenStore, store_url: str, point: str
+    ):
+        store = await stores(store_url)
+        expected = to_json({"name": "nightly backup", "subject": "nightly backup"}).decode()
+        await store.do(KeepExpectations(APP, [DeclaredExpectation("nightly backup", "by", expected)]))
+        dying = await stores(store_url, probe=Dies(point))
+        door = Door(APP, Router([]), dying, SystemClock(), owners={})
+        routes = checkin_routes(door, reader(dying), SimpleNamespace(name=APP), ApiSettings(token=TOKEN))
+        http = httpx2.AsyncClient(transport=httpx2.ASGITransport(Starlette(routes=routes)), base_url="http://localhost")
+        asking = asyncio.create_task(
+            http.post("/v1/checkins/nightly%20backup?id=1", json={}, headers={OPERATOR: "ada"})
+        )
+        while not dying.journal.is_dead():
+            await asyncio.sleep(0)
+            assert not asking.done(), asking
+        asking.cancel()
+        events = [row[0] for row in await query(store_url, "select id from wakeful_event")]
+        rows = await query(store_url, "select operator, way, verb, target, detail from wakeful_operation")
+        assert events == (["1"] if point == "after" else [])
+        told = [("ada", "http", "checkin", "1", "nightly backup: unmatched")]
+        assert rows == (told if point == "after" else [])

@@ -87,8 +87,8 @@ async def test_the_process_dies_right_after_it_has_registered(new_app: NewApp, s
     try:
         first = listening(new_app())
         async with working(first) as dying:
-            assert dying.settler is not None
-            await dying.settler.stop()
+            assert dying.rechecker is not None
+            await dying.rechecker.stop()
             transaction = connection.transaction()
             await transaction.start()
             await first.emit("news", "spring", within=connection)

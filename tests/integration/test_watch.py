@@ -30,6 +30,7 @@ from wakeful.triggers.every import every
 from wakeful.watch.facts import Facts
 from wakeful.watch.watcher import Watcher
 
+ADA = Actor("ada", "http")
 START = datetime(2026, 1, 1, 0, 0, 30, tzinfo=UTC)
 
 
@@ -280,15 +281,15 @@ class TestCheckIns:
             clock.move("1m")
             assert await look(outside, runtime) == ["expect/app/nightly backup/not-fired"]
             assert "and there never was one" in (await alarms(runtime))["expect/app/nightly backup/not-fired"]
-            await check_in(runtime.door, "app", "nightly backup")
+            await check_in(runtime.door, "app", "nightly backup", by=ADA)
             assert await look(outside, runtime) == []
             assert (await standing(runtime, "nightly backup"))["state"] == "met"
             clock.move("1d")  # what came late was that of yesterday
             assert await look(outside, runtime) == ["expect/app/nightly backup/not-fired"]
             clock.move("23h")
-            await check_in(runtime.door, "app", "nightly backup")
+            await check_in(runtime.door, "app", "nightly backup", by=ADA)
             clock.move("30m")
-            await check_in(runtime.door, "app", "nightly backup")
+            await check_in(runtime.door, "app", "nightly backup", by=ADA)
             clock.move("1h")
             assert await look(outside, runtime) == []
 
@@ -296,7 +297,7 @@ class TestCheckIns:
         app.expect("backup", by="03:00", tz="UTC")
         app.expect("other", at_least_every="1d")
         async with working(app) as runtime:
-            await check_in(runtime.door, "app", "other")
+            await check_in(runtime.door, "app", "other", by=ADA)
             clock.move("4h")
             assert await look(outside, runtime) == ["expect/app/backup/not-fired"]
 
@@ -304,9 +305,9 @@ class TestCheckIns:
         app.expect("report", by="18:00", tz="UTC", days="mon-fri")  # the clock begins on a Thursday
         async with working(app) as runtime:
             clock.move("17h")
-            await check_in(runtime.door, "app", "report")
+            await check_in(runtime.door, "app", "report", by=ADA)
             clock.move("1d")
-            await check_in(runtime.door, "app", "report")
+            await check_in(runtime.door, "app", "report", by=ADA)
             clock.move("2d")
             assert await look(outside, runtime) == []
             clock.move("1d2h")
@@ -430,7 +431,7 @@ class TestWhatIsRemoved:
         app.expect(source="stripe", at_least_every="60d")
         async with working(app) as runtime:
             clock.move("3d")  # it is Sunday
-            await check_in(runtime.door, "app", "weekly")
+            await check_in(runtime.door, "app", "weekly", by=ADA)
             await app.emit("charge", source="stripe")
             assert await look(outside, runtime) == []
             clock.move("3d")

@@ -63,7 +63,7 @@ def create_api(
         *event_routes(door, settings.body_limit, results),
         *why_routes(reader),
         *agent_routes(door, agents, results, settings.body_limit),
-        *checkin_routes(door, reader, agents, settings.body_limit),
+        *checkin_routes(door, reader, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
         *health_routes(reader, silent=silent, sources=sources),

@@ -10,11 +10,10 @@ from wakeful.clock import to_text
 from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
 from wakeful.operations.redo import MANY
 from wakeful.readers.reader import Reader
-from wakeful.shell.arguments import Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.shell.carrying import carry_out, number, refuse_many
 from wakeful.shell.terminal import plain, print_json, say
 from wakeful.stores.keeping import Keeper
-from wakeful.stores.request import Actor
 from wakeful.triggers.past import read_past
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ class Told:
             return 0
         self._written = sum(len(family.runs) for family in written)
         if arguments.remove:
-            by = Actor(operator_of(arguments), "cli")
+            by = actor_of(arguments)
             self._removed = await remove_archived(keeper, written, self._path, by, pace=pace, progress=progress)
         return self._written
 

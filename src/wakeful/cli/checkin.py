@@ -14,10 +14,9 @@ from wakeful.intake.accept import Door
 from wakeful.intake.route import Router
 from wakeful.operations.checking_in import app_expecting, check_in
 from wakeful.readers.reader import Reader
-from wakeful.shell.arguments import Command, Parser, UsageError, add_data, add_json, add_store, operator_of, read_data
+from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_data, add_json, add_store, read_data
 from wakeful.shell.opening import changing, chosen_store
 from wakeful.shell.terminal import plain, print_json
-from wakeful.stores.request import Actor
 
 
 def declare(parser: Parser) -> None:
@@ -51,7 +50,7 @@ async def _store(arguments: argparse.Namespace) -> dict[str, Any]:
     async with changing(chosen_store(arguments)) as store:
         app = await app_expecting(Reader(store.database), arguments.name, arguments.of)
         door = Door(app, Router([]), store, SystemClock(), owners={})
-        by = Actor(operator_of(arguments), "cli")
+        by = actor_of(arguments)
         receipt = await check_in(door, app, arguments.name, data, arguments.id, by=by)
     return receipt.to_json()
 

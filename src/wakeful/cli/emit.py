@@ -14,16 +14,15 @@ from wakeful.shell.arguments import (
     Command,
     Parser,
     UsageError,
+    actor_of,
     add_data,
     add_json,
     add_store,
     app_and,
-    operator_of,
     read_data,
 )
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.request import Actor
 from wakeful.stores.verbs.sending import Sent
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ async def _emit(
     app: Declarations, arguments: argparse.Namespace, event: Event
 ) -> tuple[dict[str, Any], str | None, int]:
     async with sending(app, arguments.store) as runtime:
-        sent = Sent(Actor(operator_of(arguments), "cli"), "emit", f"{event.type} from {event.source}")
+        sent = Sent(actor_of(arguments), "emit", f"{event.type} from {event.source}")
         receipt = (await runtime.door.accept([event], sent=sent))[0]
         workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
         stored = await runtime.reader.event(event.id) if receipt.status == "unmatched" else None

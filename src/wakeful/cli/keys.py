@@ -16,13 +16,12 @@ from wakeful.clock import SystemClock
 from wakeful.errors import did_you_mean
 from wakeful.operations.rotation import Rotated, rotate
 from wakeful.settings import encryption_keys
-from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, operator_of
+from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.shell.carrying import carry_out, number
 from wakeful.shell.opening import chosen_store, refuse_missing
 from wakeful.shell.terminal import print_json, say
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import new_key, read_keys
-from wakeful.stores.request import Actor
 from wakeful.stores.sealing import Sealing
 from wakeful.stores.tampered import WHAT_TO_DO
 
@@ -129,7 +128,7 @@ def _rotate(arguments: argparse.Namespace) -> int:
 
     async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
         keeper = Keeper(store.database, store.journal)
-        by = Actor(operator_of(arguments), "cli")
+        by = actor_of(arguments)
         done = await rotate(keeper, store.database.codec, by, pace=pace, progress=progress, strict=arguments.strict)
         rotated.append(done)
         return done.payloads

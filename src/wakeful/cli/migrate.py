@@ -12,15 +12,14 @@ from pathlib import Path
 from wakeful.clock import SystemClock, duration, readable
 from wakeful.errors import ConfigError, NotFound
 from wakeful.settings import shown_store, sqlite_path
-from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store, operator_of, seconds
+from wakeful.shell.arguments import Command, Parser, actor_of, add_app, add_json, add_store, seconds
 from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import print_json
 from wakeful.size import in_bytes
 from wakeful.stores.grants import grants
 from wakeful.stores.migration_plan import WHOLE_FILE, PlannedStep, plan
 from wakeful.stores.migrations import Patience, Standing, standing
-from wakeful.stores.store import DatabaseStore
-from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.request import Actor
 
 LONGEST_STATEMENT = 100
 
@@ -72,7 +71,7 @@ def execute(arguments: argparse.Namespace) -> int:
         schema, steps = asyncio.run(_plan(url))
         _show_plan(url, schema, steps, json=arguments.json)
         return 0
-    applied, left = asyncio.run(_migrate(url, operator_of(arguments), patience))
+    applied, left = asyncio.run(_migrate(url, actor_of(arguments), patience))
     if arguments.json:
         print_json({"store": shown_store(url), "applied": applied, **({"left": left} if left else {})})
     elif not applied and not left:
@@ -157,30 +156,28 @@ async def _plan(url: str) -> tuple[Standing, list[PlannedStep]]:
         await database.close()
 
 
-async def _migrate(url: str, operator: str, patience: Patience) -> tuple[list[str], list[str]]:
-    """What was applied, and what has to wait for older processes."""
+async def _migrate(url: str, by: Actor, patience: Patience) -> tuple[list[str], list[str]]:
+    """The migrations that were applied, and those that wait for older processes to stop. The operator's row is part of the
+    transactions that apply them.
+    """
     from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
     if path is not None:
         refuse_somebody_elses(path)
     database = open_database(url, SystemClock())
-    store = DatabaseStore(database)
     try:
         if path is not None:
             await database.open(migrate=False)
         applied = await database.migrate(
-            patience=patience, told=lambda words: print(f"wakeful: {words}", file=sys.stderr)
+            patience=patience, told=lambda words: print(f"wakeful: {words}", file=sys.stderr), by=by
         )
         schema = standing(database.dialect, await database.ledger())
         for one in schema.changed:
             say_changed(one.label)
-        labels = [migration.label for migration in applied]
-        if labels:
-            await store.record_operation(RecordOperation(operator, "migrate", detail=", ".join(labels)))
-        return labels, [migration.label for migration in schema.pending]
+        return [migration.label for migration in applied], [migration.label for migration in schema.pending]
     finally:
-        await store.close()
+        await database.close()
 
 
 def say_changed(label: str) -> None:

@@ -14,19 +14,18 @@ from wakeful.resources.failures import failure_line, failure_lines
 from wakeful.shell.arguments import (
     Command,
     Parser,
+    actor_of,
     add_data,
     add_json,
     add_logs,
     add_store,
     app_and,
-    operator_of,
     read_data,
     seconds,
 )
 from wakeful.shell.life import Stopping, live
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.request import Actor
 from wakeful.stores.verbs.sending import Sent
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ run_command = Command(declare, execute)
 async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
     event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
     async with sending(app, arguments.store) as runtime:
-        sent = Sent(Actor(operator_of(arguments), "cli"), "run", f"agent {arguments.agent}")
+        sent = Sent(actor_of(arguments), "run", f"agent {arguments.agent}")
         receipt = (await runtime.door.accept([event], agent=arguments.agent, by="app", sent=sent))[0]
         if not receipt.runs:
             return _no_run(receipt, arguments)

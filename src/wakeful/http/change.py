@@ -22,6 +22,7 @@ from wakeful.stores.request import Actor
 
 OPERATOR = "Wakeful-Operator"
 UNNAMED = "token"
+NEIGHBOUR = "this machine"
 OPERATOR_LIMIT = 200
 NOTE_LIMIT = 2_000
 
@@ -81,7 +82,7 @@ async def read_change(request: Request, settings: ApiSettings, known: Iterable[s
         value = read_json(body, depth=DEPTH_LIMIT) if body.strip() else {}
     except InvalidEvent as error:
         raise bad_body(str(error), error.field or "body") from None
-    return Change(only_known(value, known), _operator(request))
+    return Change(only_known(value, known), operator_of(request))
 
 
 def only_known(value: Any, known: Iterable[str], *, inside: str = "") -> Fields:
@@ -101,11 +102,16 @@ def bad_body(detail: str, field: str) -> Problem:
     return Problem(400, detail, kind="bad-body", title="The body is wrong", field=field)
 
 
-def _operator(request: Request) -> str:
-    """Who it is recorded under. The token says that they may; only they can say who they are."""
+def sender_of(request: Request, settings: ApiSettings) -> Actor:
+    """The actor of a request that needs no token: a server without one takes it from programs of this machine."""
+    return Actor(operator_of(request, UNNAMED if settings.token else NEIGHBOUR), "http")
+
+
+def operator_of(request: Request, unnamed: str = UNNAMED) -> str:
+    """The name that a change is recorded under. The token only shows permission, so the request itself names the operator."""
     given = request.headers.get(OPERATOR, "").strip()
     if not given:
-        return UNNAMED
+        return unnamed
     if len(given) > OPERATOR_LIMIT or not given.isprintable():
         detail = f"{OPERATOR} is a name of at most {OPERATOR_LIMIT} printable characters"
         raise Problem(400, detail, kind="bad-body", title="The body is wrong", field=OPERATOR)

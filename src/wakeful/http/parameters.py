@@ -9,8 +9,6 @@ from starlette.datastructures import QueryParams
 from wakeful.errors import did_you_mean
 from wakeful.http.problem import Problem
 
-LIMIT_DEFAULT = 50
-LIMIT_LARGEST = 500
 TEXT_LIMIT = 2_048
 
 
@@ -28,23 +26,6 @@ def read_parameters(query: QueryParams, known: Iterable[str]) -> Mapping[str, st
         if value:
             given[name] = value
     return given
-
-
-def read_limit(given: Mapping[str, str]) -> int:
-    text = given.get("limit")
-    if text is None:
-        return LIMIT_DEFAULT
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= LIMIT_LARGEST):
-        raise bad_parameter(f'limit is "{_shown(text)}": give a number from 1 to {LIMIT_LARGEST}', "limit")
-    return int(text)
-
-
-def read_state(given: Mapping[str, str], states: Iterable[str]) -> str | None:
-    state = given.get("state")
-    names = tuple(states)
-    if state is not None and state not in names:
-        raise bad_parameter(f'there is no state "{_shown(state)}".{did_you_mean(state, names)}', "state")
-    return state
 
 
 def bad_cursor() -> Problem:

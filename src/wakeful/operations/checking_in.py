@@ -44,15 +44,8 @@ async def app_expecting(reader: ReadsCheckins, name: str, app: str | None) -> st
 
 
 async def check_in(
-    door: AcceptsCheckins,
-    app: str,
-    name: str,
-    data: Any = None,
-    identifier: str | None = None,
-    *,
-    by: Actor | None = None,
+    door: AcceptsCheckins, app: str, name: str, data: Any = None, identifier: str | None = None, *, by: Actor
 ) -> Receipt:
-    """Say that it was done; what comes back is on disk, with the person who says it."""
+    """Store a check-in and its sender in one transaction; the receipt comes after the commit."""
     event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)
-    sent = None if by is None else Sent(by, "checkin", name)
-    return (await door.accept([event], by="app", sent=sent))[0]
+    return (await door.accept([event], by="app", sent=Sent(by, "checkin", name)))[0]

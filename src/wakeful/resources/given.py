@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from typing_extensions import get_type_hints
 
 from wakeful.errors import did_you_mean
-from wakeful.resources.declare import NEEDED, UNSET, Param
+from wakeful.resources.declare import NEEDED, Param
 
 Kind = Literal["text", "flag", "number", "choice", "json"]
 REQUIRED = inspect.Parameter.empty
@@ -98,11 +98,6 @@ def returned_by(function: Callable[..., Any]) -> Any:
     hint = get_type_hints(function, include_extras=True)["return"]
     kinds = [one for one in get_args(hint) if one is not NoneType] if get_origin(hint) in {Union, UnionType} else [hint]
     return Union[tuple(kinds)]  # noqa: UP007 it is put together here
-
-
-def defaults_of(parameters: tuple[Given, ...]) -> Mapping[str, Any]:
-    """What a shell hands over where nothing is given."""
-    return {one.name: one.in_shell for one in parameters if one.in_shell is not UNSET}
 
 
 def _given(parameter: inspect.Parameter, hint: Any) -> Given:

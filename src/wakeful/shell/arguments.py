@@ -217,7 +217,7 @@ def read_data(text: str | None, *, what: str = "--data", shown: str | None = Non
 
 
 def actor_of(arguments: argparse.Namespace) -> Actor:
-    """Who does this, from a shell."""
+    """The operator of a command, with the way."""
     from wakeful.stores.request import Actor
 
     return Actor(operator_of(arguments), "cli")

@@ -23,11 +23,12 @@ from wakeful.stores.connections import POOLERS_REFUSAL, SAME_SERVER, budget_of, 
 from wakeful.stores.grants import forbidden, may_not_migrate
 from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
+from wakeful.stores.migration_author import MigrationAuthor
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
 from wakeful.stores.origins import cluster, determine_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
-from wakeful.stores.request import Ready
+from wakeful.stores.request import Actor, Ready
 from wakeful.stores.transaction import Call, Count, Row, Transaction
 from wakeful.telemetry.logger import Logger, logger_of
 from wakeful.telemetry.outage import note_outage
@@ -496,8 +497,12 @@ class PostgresBackend:
             raise ConfigError(message)
         return await self._drive_with_rights(connection, transaction)
 
-    async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:
-        """Apply what is missing, one process at a time, on a connection without a time limit of its own."""
+    async def migrate(
+        self, *, patience: Patience | None = None, told: Told | None = None, by: Actor | None = None
+    ) -> list[Migration]:
+        """Apply the missing migrations, one process at a time, on a connection without a time limit of its own. Each of its
+        transactions writes the author's row along, where `by` names one.
+        """
         if not standing("postgres", await self.ledger()).pending:
             async with self._borrowed() as connection:
                 await self._determine_origin(connection)
@@ -516,6 +521,8 @@ class PostgresBackend:
                     self._clock,
                     patience=patience or Patience(),
                     told=told or self._log.info,
+                    codec=self.codec,
+                    author=None if by is None else MigrationAuthor(by),
                 )
                 applied = await migrator.migrate()
                 await self._determine_origin(connection)

@@ -6,7 +6,7 @@
    waiting one: with one long reader, the whole store would stop. It then gives up and retries later.
 3. Indexes and the validation of checks follow one by one, while other sessions read and write. A crash leaves an invalid index; the
    next migrator drops it and builds it again.
-4. Then the file counts as applied.
+4. Then the file counts as applied. The row of the operator who migrates is part of the transactions of 2 and 4.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from wakeful.clock import Clock, readable
 from wakeful.errors import StoreUnavailable
 from wakeful.stores.grants import rights_like_run
+from wakeful.stores.migration_author import MigrationAuthor
 from wakeful.stores.migrations import (
     CREATE_DETAILS,
     CREATE_LEDGER,
@@ -29,6 +30,7 @@ from wakeful.stores.migrations import (
     held_back,
     standing,
 )
+from wakeful.stores.payloads import Codec
 from wakeful.stores.statements import Statement, read
 
 MIGRATION_LOCK = 0x77616B65  # arbitrary, unlikely to be used by other programs
@@ -57,7 +59,16 @@ class Migrator:
     """Applies missing migrations over one connection without a time limit."""
 
     def __init__(
-        self, connection: Any, driver: Any, queries: Mapping[str, str], clock: Clock, *, patience: Patience, told: Told
+        self,
+        connection: Any,
+        driver: Any,
+        queries: Mapping[str, str],
+        clock: Clock,
+        *,
+        patience: Patience,
+        told: Told,
+        codec: Codec,
+        author: MigrationAuthor | None = None,
     ) -> None:
         self._connection = connection
         self._errors = driver.exceptions
@@ -65,6 +76,8 @@ class Migrator:
         self._clock = clock
         self._patience = patience
         self._told = told
+        self._codec = codec
+        self._author = author
         self._made: set[str] = set()
 
     async def migrate(self) -> list[Migration]:
@@ -110,6 +123,8 @@ class Migrator:
                 await self._do_later(statement)
             async with self._connection.transaction():
                 await self._record(migration)
+                author = await self._write_author(migration, finished=True)
+            self._author = author
 
     async def _change_tables(self, migration: Migration, statements: list[Statement], *, whole: bool) -> None:
         tables = sorted({one.table for one in statements if one.table})
@@ -130,7 +145,9 @@ class Migrator:
                     )
                     if whole:
                         await self._record(migration)
-                    return
+                    author = await self._write_author(migration, finished=whole)
+                self._author = author  # not before the commit: a try that waited in vain was rolled back
+                return
             except (self._errors.LockNotAvailableError, self._errors.DeadlockDetectedError):
                 waited = round((loop.time() - started) * 1_000_000)
                 said = f"{migration.label}: no lock on {', '.join(tables)} within {readable(self._patience.lock)}{await self._holders(tables)}"
@@ -161,6 +178,19 @@ class Migrator:
         now = self._clock.for_database()
         await self._connection.execute(self._queries["finish_migration"], now, migration.number)
         await self._connection.execute(self._queries["record_migration"], now, migration.number, migration.name)
+
+    async def _write_author(self, migration: Migration, *, finished: bool) -> MigrationAuthor | None:
+        if self._author is None:
+            return None
+        writing, rows = self._author.write(self._clock.for_database(), migration, finished=finished), None
+        while True:
+            try:
+                name, parameters = next(writing) if rows is None else writing.send(rows)
+            except StopIteration as stop:
+                written: MigrationAuthor = stop.value
+                return written
+            ((encoded,), _) = self._codec.encode(name, [parameters])  # too short to need blobs
+            rows = await self._connection.fetch(self._queries[name], *encoded)
 
     async def _do_later(self, statement: Statement) -> None:
         if statement.index is None:

@@ -29,6 +29,7 @@ from wakeful.private_files import FILE, make_folder, mode_of, reserve
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.lock_holder import locked_by
+from wakeful.stores.migration_author import MigrationAuthor
 from wakeful.stores.migrations import (
     CREATE_DETAILS,
     CREATE_LEDGER,
@@ -41,6 +42,7 @@ from wakeful.stores.migrations import (
 )
 from wakeful.stores.origins import file_identity
 from wakeful.stores.queries import Dialect, codec, statements
+from wakeful.stores.request import Actor
 from wakeful.stores.transaction import Call, Count, Row, Transaction
 
 R = TypeVar("R")
@@ -151,9 +153,16 @@ class SqliteBackend:
         """One transaction on the writer thread."""
         return await self._job(lambda: self._drive(transaction))
 
-    async def migrate(self, *, patience: Patience | None = None, told: Told | None = None) -> list[Migration]:  # noqa: ARG002 there is one lock, and it has its own timeout
-        """Apply what is missing, in one transaction."""
-        return await self._job(lambda: self._migrate(told or (lambda _: None)))
+    async def migrate(
+        self,
+        *,
+        patience: Patience | None = None,  # noqa: ARG002 there is one lock, and it has its own timeout
+        told: Told | None = None,
+        by: Actor | None = None,
+    ) -> list[Migration]:
+        """Apply the missing migrations in one transaction, together with the author's row where `by` names one."""
+        author = None if by is None else MigrationAuthor(by)
+        return await self._job(lambda: self._migrate(told or (lambda _: None), author))
 
     async def _job(self, work: Callable[[], R]) -> R:
         loop = asyncio.get_running_loop()
@@ -293,7 +302,7 @@ class SqliteBackend:
         connection.execute("release wakeful_user")
         return value, failed
 
-    def _migrate(self, told: Told) -> list[Migration]:
+    def _migrate(self, told: Told, author: MigrationAuthor | None) -> list[Migration]:
         connection, queries = self._connection, self._queries
         applied = []
         try:
@@ -313,6 +322,7 @@ class SqliteBackend:
                 connection.execute(queries["begin_migration"], detail)
                 connection.execute(queries["finish_migration"], (now, migration.number))
                 connection.execute(queries["record_migration"], (now, migration.number, migration.name))
+                author = None if author is None else self._write_author(connection, author, migration)
                 applied.append(migration)
             self._determine_origin(connection)
             connection.execute("commit")
@@ -322,6 +332,19 @@ class SqliteBackend:
             if connection.in_transaction:
                 connection.execute("rollback")
         return applied
+
+    def _write_author(
+        self, connection: apsw.Connection, author: MigrationAuthor, migration: Migration
+    ) -> MigrationAuthor:
+        writing, rows = author.write(self._clock.now(), migration, finished=True), None
+        while True:
+            try:
+                name, parameters = next(writing) if rows is None else writing.send(rows)
+            except StopIteration as stop:
+                written: MigrationAuthor = stop.value
+                return written
+            (encoded,) = self._encode(connection, name, [parameters])
+            rows = list(connection.execute(self._queries[name], tuple(encoded)))
 
     def _determine_origin(self, connection: apsw.Connection) -> None:
         """Write down that this is another file than the last one: a copy."""

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter
 
-from wakeful.http.change import NOTE_LIMIT, OPERATOR, OPERATOR_LIMIT
-from wakeful.http.schema import Json, answer, listing, object_of, problems, reference
+from wakeful.http.change import NOTE_LIMIT
+from wakeful.http.schema import Json, answer, listing, object_of, operator, problems, reference
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Bulk, Page, Resource, Verb
 from wakeful.resources.given import Given, parameters_of, returned_by
@@ -199,16 +199,6 @@ def query_parameter(one: Given) -> Json:
     for bound in ("minLength", "maxLength"):
         schema.pop(bound, None)
     return {"name": one.http, "in": "query", "required": one.required, "description": description, "schema": schema}
-
-
-def operator() -> Json:
-    return {
-        "name": OPERATOR,
-        "in": "header",
-        "required": False,
-        "description": "Who does this, for the record",
-        "schema": {"type": "string", "maxLength": OPERATOR_LIMIT, "pattern": "^[ -~]*$"},
-    }
 
 
 def field_schema(one: Given) -> Json:

@@ -581,6 +581,18 @@ insert into wakeful_operation (app, operator, way, verb, target, detail, choice,
 values (:app, :operator, :way, :verb, :target, :detail, :choice, :done, {now})
 on conflict (choice) where choice is not null do update set done = excluded.done, detail = excluded.detail
 
+-- begin_operation(now, app, operator, verb, target, detail) --
+-- For a migration, which may work on a schema that has no ways yet.
+insert into wakeful_operation (app, operator, verb, target, detail, done_at)
+values (:app, :operator, :verb, :target, :detail, {now}) returning seq
+
+-- note_way(way, seq) --
+update wakeful_operation set way = :way where seq = :seq
+
+-- remove_operation(seq) --
+-- A longer row takes its place in the same transaction.
+delete from wakeful_operation where seq = :seq
+
 -- applied_migrations() --
 select number, name from wakeful_migration order by number
 

@@ -1,0 +1,44 @@
+"""The author of a migration: one row of `wakeful_operation`, written by the transactions that change the schema.
+
+A migration may take several transactions. The first one writes the row, each later one puts a longer row in its place. A process that
+dies between two of them leaves a row that names exactly the migrations that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wakeful.stores.migrations import Migration
+from wakeful.stores.request import Actor
+from wakeful.stores.transaction import Row
+
+WAYS_SINCE = 20  # the migration that gave operations a way
+
+# Yields (query name, parameters), is sent the rows, and returns the author as it stands after the commit.
+Writing = Generator[tuple[str, Row], list[Any], "MigrationAuthor"]
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationAuthor:
+    """The operator who migrates, and the row that tells it. A new value is kept only after its transaction has committed."""
+
+    by: Actor
+    applied: tuple[str, ...] = ()
+    seq: int | None = None
+
+    def write(self, now: int | None, migration: Migration, *, finished: bool) -> Writing:
+        """Write the row inside the transaction of a migration, after its own statements: the first migration makes the table.
+
+        A migration whose indexes are still to be built is noted as begun.
+        """
+        if self.seq is not None:
+            yield "remove_operation", (self.seq,)
+        applied = (*self.applied, migration.label)
+        detail = ", ".join(applied) + ("" if finished else " (begun)")
+        rows = yield "begin_operation", (now, None, self.by.name, "migrate", None, detail)
+        seq = rows[0][0]
+        if migration.number >= WAYS_SINCE:
+            yield "note_way", (self.by.way, seq)
+        return replace(self, applied=applied if finished else self.applied, seq=seq)
