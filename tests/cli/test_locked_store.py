@@ -15,7 +15,8 @@ import pytest
 from support.command_line import wait_for_answer
 from wakeful.api.readiness import READY_WITHIN
 from wakeful.stores.lock_holder import Holder, holder_of, locked_by
-from wakeful.stores.sqlite import BUSY_TIMEOUT_MILLISECONDS, LOOK_FOR_A_LOCK_MILLISECONDS
+from wakeful.stores.sqlite import LOOK_FOR_A_LOCK_MILLISECONDS
+from wakeful.stores.sqlite_connecting import BUSY_TIMEOUT_MILLISECONDS
 from wakeful.testing.children import state_of
 
 APP = """

@@ -306,7 +306,7 @@ class TestOnPostgres:
     async def test_no_time_limit_of_the_role_or_the_client_ends_it(
         self, postgres_dsn: str, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("wakeful.stores.postgres.COMMAND_TIMEOUT", 0.2)
+        monkeypatch.setattr("wakeful.stores.postgres_connections.COMMAND_TIMEOUT", 0.2)
         name = (await query(postgres_dsn, "select current_database()"))[0][0]
         await query(postgres_dsn, f"alter database {name} set statement_timeout = '100ms'")
         slow = later(9001, "select pg_sleep(0.3);")

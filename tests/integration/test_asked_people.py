@@ -59,7 +59,7 @@ async def the_question(runtime: Runtime) -> dict[str, Any]:
 
 async def answer(runtime: Runtime, text: str) -> None:
     asked = await the_question(runtime)
-    await runtime.store.answer(AnswerApproval(asked["id"], text, by=Actor("ada", "code")))
+    await runtime.store.do(AnswerApproval(asked["id"], text, by=Actor("ada", "code")))
     await runtime.drain()
 
 
@@ -128,7 +128,7 @@ async def test_one_that_is_asked_again_is_told_again(app: App, posts: dict[str, 
 async def test_one_whose_run_is_cancelled_is_over(app: App, posts: dict[str, Post]):
     async with working(asking(app, to="finance")) as runtime:
         run = await go(runtime)
-        await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code"), note="not needed"))
+        await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code"), note="not needed"))
         await runtime.drain()
         assert posts["finance"].told == ["opened", "resolved"]
         assert "o answer is needed any more" in posts["finance"].got[-1].body["text"]

@@ -139,9 +139,9 @@ async def test_a_cancelled_one_finds_what_was_not_undone(app: App):
     press = Press(app)
     async with working(app) as runtime:
         run = await go(runtime)
-        redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+        redone = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         assert redone is not None
-        await runtime.store.cancel(CancelRun(redone.run, by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(redone.run, by=Actor("ada", "code")))
         await runtime.drain()
         forked = await fork(runtime, run, "sum_up")
         assert forked.run == f"{run['id']}.2"

@@ -215,7 +215,7 @@ class TestConditionsThatGiveNoAnswer:
             run = await go(runtime)
             await app.emit("paid", {"many": [0] * 10_100}, id="P-1")
             await pass_time(runtime, "1h")
-            await runtime.store.look_again(LookAgain([1], matches=fits))
+            await runtime.store.do(LookAgain([1], matches=fits))
             (alarm,) = (await runtime.reader.alarms())["alarms"]
             misfit = (await waits_for(runtime, run))["misfit"]
         assert misfit["event"] == "P-1"

@@ -97,7 +97,7 @@ async def test_sessions_carry_nothing_from_one_transaction_to_the_next(make: Mak
         for _ in range(5):
             rows = await runtime.database.fetch("read_time", None)
             assert rows
-        connection = await runtime.database._connect()  # type: ignore[attr-defined]
+        connection = await runtime.database.connections.connect()  # type: ignore[attr-defined]
         try:
             for _ in range(4):
                 assert await connection.fetchval("select current_setting('enable_seqscan')") == "on"

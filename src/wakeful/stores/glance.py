@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from pydantic_core import to_json
+
 from wakeful.clock import Microseconds
-from wakeful.stores.transaction import Row
+from wakeful.stores.rechecking import LEFT_BEHIND_AFTER
+from wakeful.stores.transaction import Fetcher, Row
 
 
 @dataclass(slots=True)
@@ -44,3 +47,9 @@ def glance_of(rows: Iterable[Row]) -> Glance:
             held.add(name)
     seen.held = frozenset(held)
     return seen
+
+
+async def glance(database: Fetcher, app: str, agents: Sequence[str], channels: Sequence[str]) -> Glance:
+    """The work of a process that has these agents and channels, in one query."""
+    listed = [to_json(list(names)).decode() for names in (agents, channels)]
+    return glance_of(await database.fetch("glance", database.read_clock(), app, *listed, LEFT_BEHIND_AFTER))

@@ -106,19 +106,16 @@ class Journal:
         waiting = Waiting(request, asyncio.get_running_loop().create_future())
         if self._closed:
             waiting.future.set_exception(StoreUnavailable("the store is closed"))
+        elif request.rests:
+            self._resting.append(waiting)
         elif not self._dead:
             self._waiting.append(waiting)
             self._go()
         return waiting.future
 
-    def rest(self, request: ClaimRuns) -> asyncio.Future[Claimed]:
-        """Hand in a claim that goes along with the next transaction that makes runs ready, or when it is poked."""
-        waiting = Waiting(request, asyncio.get_running_loop().create_future())
-        if self._closed:
-            waiting.future.set_exception(StoreUnavailable("the store is closed"))
-        else:
-            self._resting.append(waiting)
-        return waiting.future
+    def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
+        """Call `then` when one of these runs ends, instead of what was asked for before."""
+        self.awaited, self.on_awaited = runs, then
 
     def poke(self) -> None:
         """Let resting claims look now."""

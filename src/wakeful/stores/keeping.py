@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from wakeful.clock import Microseconds
 from wakeful.stores.alarm import Alarm
+from wakeful.stores.database import Database
 from wakeful.stores.journal import Journal
 from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
@@ -56,18 +57,10 @@ class Resealed:
     alarms: dict[str, Alarm] = field(default_factory=dict)  # about the tampered ones, by key
 
 
-class Readable(Protocol):
-    """The parts of a database that housekeeping reads."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
-    def read_clock(self) -> Microseconds | None: ...
-
-
 class Keeper:
     """Finds old rows and removes them."""
 
-    def __init__(self, database: Readable, journal: Journal) -> None:
+    def __init__(self, database: Database, journal: Journal) -> None:
         self._database = database
         self._journal = journal
 

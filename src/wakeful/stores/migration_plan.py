@@ -10,7 +10,7 @@ from wakeful.stores.migrations import Standing
 from wakeful.stores.statements import Statement, Work, read, split
 
 if TYPE_CHECKING:
-    from wakeful.stores.store import Database
+    from wakeful.stores.database import Database
 
 WHOLE_FILE = "the whole file"
 # A lower bound of what a server does in a second.

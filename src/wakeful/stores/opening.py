@@ -12,7 +12,7 @@ from wakeful.stores.keyring import read_keys
 if TYPE_CHECKING:
     from wakeful.clock import Clock
     from wakeful.secrets import Secret
-    from wakeful.stores.store import Database
+    from wakeful.stores.database import Database
 
 
 def open_database(

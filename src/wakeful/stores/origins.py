@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.clock import Microseconds
+from wakeful.model import Claim
+from wakeful.stores.database import Database
 
 ORIGIN_LOCK = 0x77616B66  # any number that others are unlikely to use
 UNKNOWN = "unknown"  # the server does not tell: then only transaction numbers that cannot be its own show a move
@@ -91,3 +93,16 @@ async def determine_origin(
 def file_identity(path: Path) -> str:
     """The identity of a file. Another path or another host name leaves it the same; a copy has another one."""
     return str(path.stat().st_ino)
+
+
+async def was_restored(database: Database, claim: Claim) -> bool:
+    """Whether a run, or the first run of its family, is older than the backup that this store was restored from. Such a run may
+    have gone on elsewhere, and later runs of a family do the same operations.
+    """
+    before = database.restored_before
+    if claim.seq < before:
+        return True
+    if not before or claim.id == claim.root:
+        return False
+    rows = await database.fetch("seq_of_run", claim.root)
+    return not rows or rows[0][0] < before

@@ -19,10 +19,12 @@ import asyncio
 import contextlib
 import secrets
 import threading
+from collections.abc import Mapping
 from typing import Any
 
-from wakeful.clock import Microseconds
-from wakeful.stores.postgres import PostgresBackend, PostgresRenewer, limits
+from wakeful.clock import Clock, Microseconds
+from wakeful.stores.postgres_connections import PostgresConnections, limits
+from wakeful.stores.postgres_renewing import PostgresRenewer
 from wakeful.stores.transaction import Row
 from wakeful.telemetry.logger import logger_of
 
@@ -33,8 +35,8 @@ LOOK_AGAIN_AFTER = 0.15  # seconds; a living process has its lock again by then
 class PostgresPresence(PostgresRenewer):
     """Renews the lease of one process and holds its lock, in a thread of its own."""
 
-    def __init__(self, backend: PostgresBackend) -> None:
-        super().__init__(backend)
+    def __init__(self, connections: PostgresConnections, queries: Mapping[str, str], clock: Clock) -> None:
+        super().__init__(connections, queries, clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: asyncio.Event | None = None
         self._guard: int | None = None
@@ -113,7 +115,7 @@ class PostgresPresence(PostgresRenewer):
 
     async def _connect(self) -> Any:
         """Connect with limits by which the server soon notices that the client is gone, and the client that the server is."""
-        connection = await self._backend._connect_directly(**limits())  # noqa: SLF001 the two belong together
+        connection = await self._connections.connect_directly(**limits())
         connection.add_termination_listener(lambda _: self._woken.set() if self._woken is not None else None)
         return connection
 

@@ -4,11 +4,22 @@
     -- why it exists                   comments for people
     select … where x = :first          `:first` becomes ?1 on SQLite and $1 on PostgreSQL; {slots} are filled by dialect
 
+Each noun has a file for both databases. A query that must differ on PostgreSQL in more than a slot is in a file postgres*.sql, where it
+overrides the other by its name and gives the reason. The slots:
+
+    {now}            the time: `:now` on SQLite; on PostgreSQL the database's clock, unless a test provides a time
+    {for_key_share}  PostgreSQL: lock the row that a fenced write checks until its commit. Many may hold this lock at once, and the
+                     renewal of the lease neither waits for them nor they for it. SQLite has one writer: nothing to lock
+    {for_update}     PostgreSQL: the exclusive lock, which waits for all holders
+    {skip_locked}    PostgreSQL: concurrent claims skip each other's candidates. SQLite has one writer: no other claim to skip
+    {apart}          the runs that a claim leaves to other code, see _APART
+    {claimed}        the columns of a claimed run, see _CLAIMED
+
 A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its column; only
 `now` stays a single value. Arrays are sent as text in PostgreSQL's own notation: the driver's encoder looks at every element several
 times, which was a sixth of the cost of a run.
 
-A heading that ends in `raw --` takes and returns payloads as they are stored; all other queries go through payloads.py.
+A query whose heading ends in `raw --` takes and returns payloads as they are stored; all others go through payloads.py.
 """
 
 from __future__ import annotations

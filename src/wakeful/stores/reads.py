@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import NotFound
-from wakeful.stores.migrations import Applied
-from wakeful.stores.payloads import Codec
-from wakeful.stores.queries import Dialect
+from wakeful.stores.database import Database
 from wakeful.stores.transaction import Row
 
 LONGEST_PAGE = 500
@@ -28,23 +25,10 @@ class _Now:
 NOW = _Now()
 
 
-class ReadableDatabase(Protocol):
-    """The parts of a database that readers use."""
-
-    dialect: Dialect
-    codec: Codec
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
-    async def ledger(self) -> list[Applied]: ...
-    async def refuse_locked(self) -> None: ...
-    def read_clock(self) -> Microseconds | None: ...
-
-
 class ReadsDatabase:
     """Base of all readers."""
 
-    def __init__(self, database: ReadableDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]:

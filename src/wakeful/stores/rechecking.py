@@ -8,11 +8,11 @@ marked, and if this process dies, another process does the check.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.clock import SECOND, Microseconds
 from wakeful.service import Service
-from wakeful.stores.transaction import Row
+from wakeful.stores.transaction import Fetcher
 from wakeful.stores.verbs.misfits import Matches
 from wakeful.stores.verbs.waits import LookAgain
 
@@ -22,20 +22,12 @@ FIRST_REST = 0.002
 LONGEST_REST = 5.0
 
 
-class Snapshots(Protocol):
-    """The parts of a database that the recheck uses."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-
-    def read_clock(self) -> Microseconds | None: ...
-
-
 class WaitRechecker(Service):
     """Rechecks new waits until no transaction from before their registration is in flight."""
 
     name = "waits"
 
-    def __init__(self, app: str, database: Snapshots, submit: Callable[[LookAgain], Any], matches: Matches) -> None:
+    def __init__(self, app: str, database: Fetcher, submit: Callable[[LookAgain], Any], matches: Matches) -> None:
         super().__init__()
         self._app = app
         self._database = database

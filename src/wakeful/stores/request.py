@@ -82,6 +82,7 @@ class Request(Generic[R]):
     claims: ClassVar[bool] = False  # it takes runs: it comes last in a transaction, and may rest until there are some
     may_wake: ClassVar[bool] = False  # its `woken` names the agents whose runs got what they waited for
     ends_a_run: ClassVar[bool] = False  # after it the agent of its `claim` has one run less
+    rests: bool = False  # a claim that waits for the next transaction that makes runs ready, or until it is poked
     audited: ClassVar[bool] = False  # a person or a token asks for it, a ByPerson
     carried_with: ClassVar[type[Request[Any]] | None] = (
         None  # carried out by the verb of that class, together with its requests

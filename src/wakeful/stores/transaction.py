@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from wakeful.clock import Microseconds
 
 Row = Sequence[Any]
 R = TypeVar("R")
+
+
+class Fetcher(Protocol):
+    """Reads the rows of named queries: a database, as all functions that read take it."""
+
+    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
+
+    def read_clock(self) -> Microseconds | None:
+        """The time for a query's `:now`; None if the database uses its own clock."""
+        ...
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Literal
 from wakeful.clock import Microseconds, readable
 from wakeful.model import AlarmState, Arrival
 from wakeful.stores.request import Audit, ByPerson, Others, Ready, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.misfits import Matches
 from wakeful.stores.verbs.people import resolve_alarms
@@ -184,3 +184,14 @@ def alarm_of(row: Row) -> StoredAlarm:
         remind_at,
         ending,
     )
+
+
+async def first_to_tell(database: Fetcher, app: str) -> Microseconds | None:
+    """The time until the next alarm of an app is to be told; None if there is none."""
+    rows = await database.fetch("first_to_tell", database.read_clock(), app)
+    return rows[0][0] if rows else None
+
+
+async def open_alarms(database: Fetcher, app: str) -> list[tuple[str, Microseconds]]:
+    """The keys of the open alarms of an app, and when each was raised last."""
+    return [(row[0], row[1]) for row in await database.fetch("open_alarms_of_app", app)]

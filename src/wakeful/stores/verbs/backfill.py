@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+
+from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import Arrival, OccurrenceState
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.timing import Fired, StoredSchedule
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.with_events import WithEvents
+
+LEDGER_PAGE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +90,27 @@ def refusal(arrival: Arrival) -> str:
     for admission in arrival.admissions:
         return f"{admission.state}: {admission.reason}" if admission.reason else admission.state
     return "no agent took it"
+
+
+async def ledger_between(
+    database: Fetcher, schedule: int, first: Microseconds, last: Microseconds
+) -> AsyncIterator[list[LedgerRow]]:
+    """The ledger of a schedule between two times, page by page."""
+    after = (-1, -1)
+    while True:
+        rows = await database.fetch("ledger_between", schedule, first, last, *after, LEDGER_PAGE)
+        page = [LedgerRow(*row) for row in rows]
+        yield page
+        if len(page) < LEDGER_PAGE:
+            return
+        after = (page[-1].last, page[-1].seq)
+
+
+async def known_events(database: Fetcher, keys: list[str]) -> set[str]:
+    """Those of the keys under which an event is stored."""
+    return {row[0] for row in await database.fetch("known_events", to_json(keys).decode())}
+
+
+async def not_begun(database: Fetcher, ids: list[str]) -> list[str]:
+    """Those of the runs that no worker has begun."""
+    return [row[0] for row in await database.fetch("not_begun", to_json(ids).decode())]

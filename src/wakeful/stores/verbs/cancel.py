@@ -13,7 +13,7 @@ from wakeful.model import FINAL_RUN_STATES, Claim, Outcome, RunState
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready
 from wakeful.stores.tampered import plain
-from wakeful.stores.transaction import Count, Row, Transaction
+from wakeful.stores.transaction import Count, Fetcher, Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_approvals
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
@@ -301,3 +301,15 @@ def _outcome_of(run: Found) -> str:
     if run.committed_at is None:
         told = Outcome("cancelled", told.verification)
     return to_json(told).decode()
+
+
+async def failed_with(database: Fetcher, claim: Claim) -> str | None:
+    """Why a run ends dead once its effects are undone; None if it is cancelled."""
+    rows = await database.fetch("failed_with", claim.seq)
+    return rows[0][0] if rows else None
+
+
+async def cancelled_runs(database: Fetcher, app: str, process: str) -> list[tuple[str, str, str | None]]:
+    """The runs of a process that are to stop: each with the actor who asked, and the note."""
+    rows = await database.fetch("cancelled_runs", app, process)
+    return [(row[0], row[1], row[2]) for row in rows]

@@ -10,7 +10,7 @@ from wakeful.clock import Microseconds
 from wakeful.model import CircuitState, RunState
 from wakeful.stores.alarm import Alarm, circuit_alarm, late_alarm
 from wakeful.stores.request import ANYTHING, Audit, ByPerson, Others, Ready, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 if TYPE_CHECKING:
@@ -218,3 +218,9 @@ def _row(circuit: StoredCircuit) -> tuple[object, ...]:
         circuit.changed_at,
         circuit.opened_at,
     )
+
+
+async def circuits_of(database: Fetcher, app: str) -> list[StoredCircuit]:
+    """The circuits of an app."""
+    rows = await database.fetch("circuits_of_app", database.read_clock(), app)
+    return [circuit_of(row) for row in rows]

@@ -67,6 +67,7 @@ class ClaimRuns(Request[Claimed]):
     )  # how long runs are left to the version of the code that they began with
     limits: Mapping[str, Limit] = field(default_factory=dict)  # over all processes
     shares: Mapping[str, Share] = field(default_factory=dict)  # for agents that other processes want runs of too
+    rests: bool = False
     room: int | None = None  # a limit over all agents, if lower; then the longest due runs of all agents go first
 
     fenced = True

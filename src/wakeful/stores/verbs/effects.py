@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wakeful.errors import CancelAsked, ClaimLost, CountedOn, LockLost
-from wakeful.model import Decision, Effect
+from wakeful.model import Claim, Decision, Effect
 from wakeful.stores.notes import opened, opening
 from wakeful.stores.request import OfRun
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.tampered import refuse_to_act_on
+from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.followers import counted_on, tell_followers
 from wakeful.stores.verbs.locks import HeldLock, lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
@@ -185,3 +186,10 @@ def _new_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:
         effect.position,
         effect.undoes,
     )
+
+
+async def effects_to_undo(database: Fetcher, claim: Claim) -> list[Effect]:
+    """The effects of a run that it undoes, in the order in which it undoes them. PayloadTampered if one cannot be trusted."""
+    rows = await database.fetch("effects_to_undo", claim.root, claim.seq)
+    refuse_to_act_on(rows)
+    return [effect_of(row) for row in rows]

@@ -12,7 +12,7 @@ from wakeful.clock import Microseconds
 from wakeful.model import Delivery
 from wakeful.stores.alarm import Alarm, late_alarm
 from wakeful.stores.request import Audit, ByPerson, Heard, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
@@ -166,3 +166,9 @@ def _delivery_of(row: Row, channel: str) -> Delivery:
         error=error,
         due_at=created_at + age + wait,
     )
+
+
+async def first_delivery(database: Fetcher, app: str, channel: str) -> Microseconds | None:
+    """The time until the next delivery of a channel is due; None if there is none."""
+    rows = await database.fetch("first_delivery", database.read_clock(), app, channel)
+    return rows[0][0] if rows else None

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
+from wakeful.stores.database import Database
 from wakeful.stores.migrations import newest
 from wakeful.stores.request import ANYTHING, Heard, Others, Ready, Request
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.limits import Limit, show_limits
 from wakeful.stores.verbs.versions import enter_versions
 
@@ -177,3 +179,16 @@ def take_over_processes(now: int | None, requests: Sequence[TakeOver]) -> Transa
             )
         results[request.id] = LeftBehind(len(runs), gone=True)
     return [results[request.id] for request in requests]
+
+
+async def peers_of(database: Fetcher, app: str, own: str) -> dict[str, int]:
+    """How many other living processes of an app have each agent."""
+    rows = await database.fetch("living_peers", database.read_clock(), app, own)
+    return dict(Counter(agent for row in rows for agent in from_json(row[0])))
+
+
+async def other_processes(database: Database, own: str) -> list[tuple[str, Microseconds, bool]]:
+    """The other processes that have not signed off: each with the rest of its lease, and whether it is certainly dead."""
+    rows = await database.fetch("living_processes", database.read_clock())
+    database.tidy_locks({row[0] for row in rows})
+    return [(row[0], row[1], database.is_certainly_dead(row[0])) for row in rows if row[0] != own]

@@ -14,7 +14,7 @@ from wakeful.model import VERIFIED, WENT_WELL, AttemptOutcome, Claim, Decision, 
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Heard, OfRun, Others, Ready
-from wakeful.stores.transaction import Call, Count, Transaction
+from wakeful.stores.transaction import Call, Count, Fetcher, Transaction
 from wakeful.stores.verbs.cancel import end_undone, lock_children
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
@@ -131,8 +131,9 @@ class LeaveRun(OfRun[None]):
 
 @dataclass(slots=True)
 class TransactStep(OfRun[Step]):
-    """Call the user's function on the store's own connection and save its result as a checkpoint, in one transaction."""
+    """Call the user's function and save its result as the step of this key, in one transaction."""
 
+    key: str
     function: Callable[[Any], Any]
     to_step: Callable[[Any], Step]
     locks: tuple[HeldLock, ...] = ()
@@ -155,6 +156,12 @@ Nothing = ClaimLost | CancelAsked | None
 
 # The stored outcomes of nearly all runs.
 WELL = {outcome: to_json(outcome).decode() for outcome in (WENT_WELL, VERIFIED)}
+
+
+async def recorded_step(database: Fetcher, claim: Claim, key: str) -> Step | None:
+    """The step of a run that is done under this key."""
+    rows = await database.fetch("load_steps", claim.seq)
+    return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
 
 
 def step_row(claim: Claim, step: Step) -> tuple[object, ...]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from wakeful.model import Receipt
 from wakeful.stores.request import Audit, ByPerson
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.quarantine_room import free_room
 from wakeful.stores.verbs.take_in import TakenIn
 from wakeful.stores.verbs.with_events import WithEvents
+
+KEPT_PAGE = 10_000
 
 
 @dataclass(slots=True)
@@ -56,3 +58,13 @@ def end_quarantined(now: int | None, requests: Sequence[EndQuarantine]) -> Trans
             receipts = answer
         results[number] = TakenIn(receipts)
     return [results[number] for number in range(len(requests))]
+
+
+async def kept_inputs(database: Fetcher, app: str, source: str) -> list[str]:
+    """The keys of the inputs of a source that could not be read and wait for a person."""
+    found: list[str] = []
+    after = 0
+    while rows := await database.fetch("kept_of_source", app, source, "unreadable", after, KEPT_PAGE):
+        found += [key for _, key in rows]
+        after = rows[-1][0]
+    return found

@@ -9,8 +9,9 @@ from typing import Any
 from wakeful.clock import Microseconds
 from wakeful.model import Step
 from wakeful.stores.request import OfRun, Others
+from wakeful.stores.tampered import Tampered
 from wakeful.stores.timing import StoredSchedule
-from wakeful.stores.transaction import Count, Transaction
+from wakeful.stores.transaction import Count, Fetcher, Transaction
 from wakeful.stores.verbs.locks import HeldLock
 from wakeful.stores.verbs.progress import SaveSteps, save_steps, step_row
 from wakeful.stores.verbs.schedules import ChangeSchedule, change_schedules, schedule_of
@@ -63,3 +64,14 @@ def make_reminders(now: int | None, requests: Sequence[MakeReminder]) -> Transac
         yield Count("save_step", [step_row(request.claim, request.step)])
         results[number] = made
     return results
+
+
+async def what_came(database: Fetcher) -> str:
+    """A mark of all events that have come until now."""
+    return str((await database.fetch("what_came"))[0][0])
+
+
+async def came_since(database: Fetcher, app: str, type_: str, mark: str, passed: str = BEFORE_ALL) -> list[CameSince]:
+    """The events of a type that the mark does not know, oldest first: a page of those after a place."""
+    rows = await database.fetch("came_since", app, type_, mark, passed)
+    return [CameSince(*row) for row in rows if not isinstance(row[2], Tampered)]

@@ -11,7 +11,7 @@ from wakeful.model import FINAL_RUN_STATES, Receipt, ScheduleState
 from wakeful.stores.alarm import Alarm, heartbeat_alarm, missed_alarm, unfired_alarm
 from wakeful.stores.request import Actor, Audit, Bulk, ByPerson, Others, Request
 from wakeful.stores.timing import DueOccurrence, Fired, OccurrenceRecord, Origin, Span, StoredSchedule, reached
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.with_events import WithEvents
@@ -357,3 +357,36 @@ def schedule_of(row: Row) -> StoredSchedule:
     stored = StoredSchedule(*columns)
     state = row[RUN_STATE]
     return stored if state is None or state in FINAL_RUN_STATES else replace(stored, open_run=stored.last_run)
+
+
+async def due_schedules(
+    database: Fetcher, app: str, after: tuple[Microseconds, int] | None, most: int
+) -> tuple[Microseconds | None, list[StoredSchedule]]:
+    """The store's time, and the schedules of an app that are due, a page of those after a place. The time is None if none is due."""
+    due, seq = after or (-1, -1)
+    rows = await database.fetch("due_schedules", database.read_clock(), app, due, seq, most)
+    return (rows[0][-1] if rows else None), [schedule_of(row) for row in rows]
+
+
+async def queued_schedules(database: Fetcher, app: str) -> list[StoredSchedule]:
+    """The schedules of an app with an occurrence that waits for the run of an earlier one."""
+    rows = await database.fetch("queued_schedules", database.read_clock(), app)
+    return [schedule_of(row) for row in rows]
+
+
+async def next_schedule(database: Fetcher, app: str) -> tuple[Microseconds, Microseconds | None]:
+    """The store's time, and when the next schedule of an app is due."""
+    rows = await database.fetch("next_schedule", database.read_clock(), app)
+    return rows[0][0], rows[0][1]
+
+
+async def find_schedule(database: Fetcher, app: str, name: str) -> StoredSchedule | None:
+    """The schedule of this name."""
+    rows = await database.fetch("find_schedule", database.read_clock(), app, name)
+    return schedule_of(rows[0]) if rows else None
+
+
+async def schedules_of(database: Fetcher, app: str) -> list[StoredSchedule]:
+    """The schedules of an app."""
+    rows = await database.fetch("schedules_of_app", database.read_clock(), app)
+    return [schedule_of(row) for row in rows]

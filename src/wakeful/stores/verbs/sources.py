@@ -14,7 +14,7 @@ from wakeful.clock import Microseconds
 from wakeful.model import SourceState
 from wakeful.stores.alarm import Alarm, concern_alarm, source_alarm
 from wakeful.stores.request import Audit, ByPerson, Others, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
@@ -275,3 +275,22 @@ def forget_old(now: int | None, requests: Sequence[ForgetOld]) -> Transaction[li
 def source_of(row: Row) -> StoredSource:
     """A source from a row of `{source}`."""
     return StoredSource(*row)
+
+
+async def find_source(database: Fetcher, app: str, name: str) -> StoredSource | None:
+    """The source of this name."""
+    rows = await database.fetch("find_source", app, name)
+    return source_of(rows[0]) if rows else None
+
+
+async def held_sources(database: Fetcher, app: str) -> dict[str, str]:
+    """By source, the living process that reads it."""
+    rows = await database.fetch("held_sources", database.read_clock(), app)
+    return {row[0]: row[1] for row in rows}
+
+
+async def backlog_of(database: Fetcher, app: str, agents: Sequence[str], most: int) -> int:
+    """How many runs of these agents could start now; it stops counting at `most`."""
+    listed = to_json(list(agents)).decode()
+    rows = await database.fetch("backlog_of", database.read_clock(), app, listed, most)
+    return int(rows[0][0])

@@ -14,10 +14,12 @@ from wakeful.clock import Microseconds
 from wakeful.errors import SourceLost
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.payloads import LARGE
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.quarantine_room import ROOM_OF_ROWS, take_room
 from wakeful.stores.verbs.with_events import WithEvents
+
+ITEMS_PAGE = 10_000
 
 QuarantineKind = Literal["unverified", "unreadable"]
 
@@ -189,3 +191,13 @@ def _accept_of(one: TakeIn, known: set[int]) -> AcceptEvents:
     if held and one.accept.arrivals[-len(held) :] != held:  # the transaction may be retried
         one.accept.arrivals = [*one.accept.arrivals, *held]
     return one.accept
+
+
+async def items_of(database: Fetcher, app: str, source: str) -> list[Item]:
+    """The items that a source has seen."""
+    found: list[Item] = []
+    after = ""
+    while rows := await database.fetch("items_of_source", app, source, after, ITEMS_PAGE):
+        found += [Item(item, version, mark, bool(gone)) for item, version, mark, gone in rows]
+        after = found[-1].item
+    return found
