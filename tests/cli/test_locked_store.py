@@ -130,7 +130,9 @@ class TestTheHolder:
 
     def test_is_not_known_everywhere(self, folder: Path):
         assert holder_of(folder / "none.db") is None
-        assert locked_by(folder / "none.db") == "another process holds the write lock of the store and does not let go"
+        assert (
+            locked_by(folder / "none.db") == "another process holds the write lock of the store and does not release it"
+        )
 
     def test_says_what_to_do(self):
         assert str(Holder(7, "python3", stopped=False)) == "process 7 (python3)"

@@ -149,7 +149,7 @@ async def test_the_first_who_acknowledges_stands(store: DatabaseStore):
     await raise_alarm(store)
     await change(store, "acknowledge")
     again = await store.do(ChangeAlarm("key", "acknowledge", by=Actor("bob", "code")))
-    assert again == AlarmChanged(APP, "acknowledged", "acknowledged", "is acknowledged already, by ada")
+    assert again == AlarmChanged(APP, "acknowledged", "acknowledged", "is already acknowledged, by ada")
     assert (await the_alarm(store))["acknowledged_by"] == "ada"
 
 

@@ -147,7 +147,9 @@ class TestWhoeverIsFirst:
         claim = await claimed(member)
         await member.finish(claim, output='"out"')
         cancelled = await cancel(member, claim.id)
-        assert cancelled == Cancelled(claim.id, "done", "done", "is done: only what is not over can be cancelled")
+        assert cancelled == Cancelled(
+            claim.id, "done", "done", "is done: only a run that has not ended can be cancelled"
+        )
         run = await state_of(member.store, claim.id)
         assert (run["state"], run["output"], run["remedies"]) == ("done", "out", [])
 
@@ -201,7 +203,7 @@ class TestWhoeverIsFirst:
                 await waiting_for_a_lock(postgres_url)
         finally:
             await connection.close()
-        assert (await cancels).refused == "is done: only what is not over can be cancelled"
+        assert (await cancels).refused == "is done: only a run that has not ended can be cancelled"
         assert await count(postgres_url, "wakeful_remedy") == 0
 
     @pytest.mark.postgres

@@ -57,7 +57,7 @@ async def test_many_share_a_transaction_and_each_is_refused_by_itself(member: Me
     assert [one.run for one in redone[:-1] if one is not None] == dead
     assert redone[-1] is None
     refused = {one.run: one.refused for one in redone if one is not None and one.refused is not None}
-    assert refused == {dead[7]: "is ready: only what is over can be replayed"}
+    assert refused == {dead[7]: "is ready: only a run that has ended can be replayed"}
     assert await states(store) == {"ready": 50}
     run = await state_of(store, dead[0])
     assert (run["reason"], run["attempts"], run["error"]) == ("replayed by ada: mended", 0, None)

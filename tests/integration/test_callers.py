@@ -153,7 +153,7 @@ async def test_a_child_that_is_not_kept_any_more(app: App, clock: VirtualClock):
         await runtime.drain()
         run = await seen(runtime, run["id"])
     assert (run["state"], run["error"]["type"]) == ("dead", "ChildFailed")
-    assert "not kept any longer" in run["error"]["message"]
+    assert "no longer stored" in run["error"]["message"]
 
 
 class TestQuestions:

@@ -247,7 +247,7 @@ class TestOneThatDoesNotRun:
         assert (run["state"], run["reason"]) == ("cancelled", "cancelled by ada: not wanted")
         assert run["finished_at"] is not None
         assert again is not None
-        assert again.refused == "is cancelled: only what is not over can be cancelled"
+        assert again.refused == "is cancelled: only a run that has not ended can be cancelled"
 
     async def test_and_is_not_there_is_nothing(self, app: App):
         async with app.running(worker=False) as runtime:

@@ -976,12 +976,12 @@ class TestWhatAReviewFound:
             both = await asyncio.gather(
                 *(runtime.store.do(RedoRun(run["id"], again=True, by=Actor("me", "code"))) for _ in range(2))
             )
-            assert [one is not None and one.refused for one in both] == [None, "is being done again already"]
+            assert [one is not None and one.refused for one in both] == [None, "is already being done again"]
             await runtime.drain()
             late = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("me", "code")))
         assert late is not None
         assert late.refused is not None
-        assert "which is not over yet" in late.refused
+        assert "which has not ended" in late.refused
 
     async def test_what_was_refused_leaves_no_doubt_behind(self, app: App):
         """After a replay it is as if it had never been called: a 429 is waited for, also by what may be done once."""

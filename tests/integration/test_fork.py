@@ -160,12 +160,12 @@ async def test_only_what_is_over_and_has_no_relative_at_work(app: App):
         assert second is not None
         assert first.refused is None
         assert second.refused == (
-            f"shares its effects with run {first.run}, which is not over yet: wait for that one, or settle it"
+            f"shares its effects with run {first.run}, which has not ended: wait for that run, or cancel it"
         )
         request.id = first.run
         waiting = await runtime.store.do(request)
         assert waiting is not None
-        assert waiting.refused == "is ready: only what is over can be forked"
+        assert waiting.refused == "is ready: only a run that has ended can be forked"
         request.id = "nothing"
         assert await runtime.store.do(request) is None
 

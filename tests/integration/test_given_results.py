@@ -220,7 +220,8 @@ class TestCorrecting:
             refused = await said(runtime, run, '"B8"', by="bob")
             assert (refused.first, refused.unfit) == (False, False)
             assert (
-                refused.refused == f"run {run['id']} went on with the result that ada gave, and stored more: it stands"
+                refused.refused
+                == f"run {run['id']} went on with the result that ada gave and stored more: it can no longer be corrected"
             )
             assert (await seen(runtime, run))["effects"][0]["result"] == "A7"
 

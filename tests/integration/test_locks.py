@@ -276,7 +276,7 @@ class TestFence:
             run = await go(runtime)
         assert run["state"] == "dead"
         assert [step["result"] for step in run["steps"]] == ["in time"]
-        assert 'lock "till" is not held any more' in str(told[0])
+        assert 'lock "till" is no longer held' in str(told[0])
 
     async def test_effects_transactions_and_events_are_refused_too(self, app: App, dialect: str):
         called, refused = [], []

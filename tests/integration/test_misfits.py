@@ -127,7 +127,7 @@ class TestWhereItIsNoted:
             told = await story(runtime, run)
         assert run["state"] == "dead"
         assert run["error"]["message"].endswith(
-            f"within 1 h 0 m. Event P-1 came, but it could not be told whether that is the one: no field data.amount, which "
+            f"within 1 h 0 m. Event P-1 came, but its match could not be determined: no field data.amount, which "
             f'where "{WHERE}" asks for'
         )
         assert "Event P-1 came" in told

@@ -289,7 +289,10 @@ async def test_a_result_that_another_run_has_by_its_key_is_not_corrected(app: Ap
             SettleEffect(effect["id"], "confirmed", result='"R-2"', by=Actor("ada", "code"), note=None)
         )
         assert wrong is not None
-        assert wrong.refused == f"run {second['id']} has the same key and got the result that ada gave: it stands"
+        assert (
+            wrong.refused
+            == f"run {second['id']} has the same key and got the result that ada gave: it can no longer be corrected"
+        )
 
 
 async def test_what_a_person_abandoned_does_not_happen_for_the_next_either(app: App):

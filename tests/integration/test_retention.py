@@ -187,7 +187,7 @@ class TestRuns:
             found = await runtime.reader.run(again.run)
             assert found is not None
             assert (found["state"], found["error"]["type"]) == ("dead", "ChildFailed")
-            assert "is gone: it was over, and was not kept any longer" in found["error"]["message"]
+            assert "is gone: it has ended and is no longer stored" in found["error"]["message"]
 
     async def test_many_go_in_small_pieces(self, new_app: NewApp, store_url: str):
         app = new_app(retention="1d")

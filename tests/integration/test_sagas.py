@@ -379,7 +379,7 @@ class TestCancelOfADeadLetter:
             answer = await self.cancel(runtime, run)
         assert (
             answer.refused
-            == f"shares its effects with run {forked.run}, which is not over yet: wait for that one, or cancel it"
+            == f"shares its effects with run {forked.run}, which has not ended: wait for that run, or cancel it"
         )
 
     async def test_one_that_is_being_undone_is_told_so(self, app: App):
@@ -389,7 +389,7 @@ class TestCancelOfADeadLetter:
             run = await go(runtime)
             answer = await self.cancel(runtime, run)
         assert answer.refused is not None
-        assert answer.refused.startswith("failed, and what it did is being undone already")
+        assert answer.refused.startswith("failed, and its effects are already being undone")
 
     @pytest.mark.parametrize("crashes", [5])
     async def test_one_that_crashed_too_often_is_undone_by_a_later_cancel(

@@ -237,7 +237,7 @@ async def test_a_held_change_that_was_overtaken_is_not_saved(app: App):
         refused = await runtime.store.do(ReleaseRun(first["id"], by=Actor("me", "code")))
         assert refused is not None
         assert refused.refused is not None
-        assert "has changed since" in refused.refused
+        assert "a newer state" in refused.refused
         assert await kept(runtime) == {"count": 0, "names": ["2"]}
 
 

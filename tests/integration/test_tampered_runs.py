@@ -506,7 +506,7 @@ async def test_an_answer_to_another_question_is_not_taken_for_this_one(new_app: 
         await query(store_url, "update wakeful_approval set key = key || '.' where id = $1", costly["id"])
         change = "update wakeful_approval set run_seq = $1, key = $2 where id = $3"
         await query(store_url, change, seq, key, harmless["id"])
-        with pytest.raises(PayloadTampered, match=r"points at a step of run .* that did not ask it"):
+        with pytest.raises(PayloadTampered, match=r"points at a step of run .* that did not ask for it"):
             await runtime.store.do(AnswerApproval(harmless["id"], "true", by=Actor("ada", "code")))
         await runtime.drain()
         assert heard == []

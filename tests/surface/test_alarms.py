@@ -84,4 +84,4 @@ async def test_what_is_refused(alarmed: DatabaseStore):
         await http.post(f"{PATH}/resolve", json={})
         again = await http.post(f"{PATH}/resolve", json={})
     assert (again.status_code, again.json()["type"]) == (409, "urn:wakeful:problem:alarm-refuses")
-    assert again.json()["detail"] == f"alarm {KEY} is resolved already: there is nothing to resolve"
+    assert again.json()["detail"] == f"alarm {KEY} is already resolved: there is nothing to resolve"

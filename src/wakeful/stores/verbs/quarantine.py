@@ -1,4 +1,4 @@
-"""What is in quarantine, and what a person makes of it: events, or nothing."""
+"""Quarantine: a person releases an input as events, or discards it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ KEPT_PAGE = 10_000
 
 @dataclass(slots=True)
 class EndQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
-    """Say what becomes of something in quarantine: `accept` has the events that were made of it; without them it is discarded.
+    """Close a quarantined input: `accept` has the events made from it; without them it is discarded.
 
-    None comes back when it was settled before, or is not there.
+    None if it was closed before or does not exist.
     """
 
     app: str
@@ -33,8 +33,8 @@ class EndQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
 
 
 def end_quarantined(now: int | None, requests: Sequence[EndQuarantine]) -> Transaction[list[TakenIn | None]]:
-    """Of several who settle the same at once, one wins: only that one's events are stored. What was made of it is noted under the
-    name by which it is known, also where that was known before.
+    """If several people close the same input at once, one wins, and only that one's events are stored. The event made from it is recorded
+    under the key by which it is known, also if it was known before.
     """
     results: dict[int, TakenIn | None] = {}
     for number in sorted(range(len(requests)), key=lambda one: requests[one].key):
