@@ -310,6 +310,6 @@ async def failed_with(database: Fetcher, claim: Claim) -> str | None:
 
 
 async def cancelled_runs(database: Fetcher, app: str, process: str) -> list[tuple[str, str, str | None]]:
-    """The runs of a process that are to stop: each with the actor who asked, and the note."""
+    """The runs of a process that are asked to stop, each with the actor and the note."""
     rows = await database.fetch("cancelled_runs", app, process)
     return [(row[0], row[1], row[2]) for row in rows]
