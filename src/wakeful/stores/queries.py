@@ -118,7 +118,7 @@ class Shaped(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenQuery:
     """A query as it stands in its file."""
 
     name: str
@@ -132,7 +132,7 @@ class Written:
 
 
 @cache
-def written_queries(dialect: Dialect) -> dict[str, Written]:
+def written_queries(dialect: Dialect) -> dict[str, WrittenQuery]:
     """All queries of a database, by name, as they stand in the files."""
     folder = resources.files("wakeful.stores") / "sql"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
@@ -205,20 +205,20 @@ def parse(text: str, dialect: Dialect) -> list[Query]:
     return [shape(query, dialect) for query in split(text, dialect)]
 
 
-def split(text: str, dialect: Dialect) -> list[Written]:
+def split(text: str, dialect: Dialect) -> list[WrittenQuery]:
     """The queries of one file, as they stand there."""
     pieces = _HEADING.split(text)[1:]
     found = []
     for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True):
         parameters = tuple(word.strip() for word in declared.split(",") if word.strip())
-        found.append(Written(name, parameters, kind or "", body.replace("{apart}", "")))
+        found.append(WrittenQuery(name, parameters, kind or "", body.replace("{apart}", "")))
         if "{apart}" in body:
             whole = body.replace("{apart}", _APART[dialect])
-            found.append(Written(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
+            found.append(WrittenQuery(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
     return found
 
 
-def shape(query: Written, dialect: Dialect) -> Query:
+def shape(query: WrittenQuery, dialect: Dialect) -> Query:
     """A query prepared for its database: slots filled, parameters numbered, payloads found."""
     name, declared, raw = query.name, query.parameters, query.kind == " raw"
     sql = "\n".join(line for line in query.body.splitlines() if line.strip() and not line.lstrip().startswith("--"))
