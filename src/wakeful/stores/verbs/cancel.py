@@ -99,7 +99,7 @@ class FinishCancelled(OfRun[None]):
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
 
 
-class Found(NamedTuple):
+class RunToCancel(NamedTuple):
     """A run before it is asked to stop."""
 
     seq: int
@@ -148,7 +148,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     rows = yield "find_run_to_cancel", [(request.id,)]
     if not rows:
         return None
-    run = Found(*rows[0])
+    run = RunToCancel(*rows[0])
     if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
         return lost(request.claim)
     at_work = (yield "family_at_work", [(run.root, run.seq)]) if run.state == "dead" else []
@@ -268,7 +268,7 @@ def _cancel_children(now: int | None, seq: int, identifier: str, by: Actor, *, u
         yield from _cancel(now, CancelRun(child, undo=undo, by=by, note=cancelled_with(identifier)))
 
 
-def _refusal(run: Found, *, undo: bool) -> str | None:
+def _refusal(run: RunToCancel, *, undo: bool) -> str | None:
     if run.state == "dead":
         return None
     if run.state in FINAL_RUN_STATES:
@@ -293,7 +293,7 @@ def by_failure(identifier: str) -> str:
     return f"run {identifier}, which failed"
 
 
-def _outcome_of(run: Found) -> str:
+def _outcome_of(run: RunToCancel) -> str:
     """A committed outcome stays; a held output is dropped."""
     told = (
         Outcome("cancelled") if run.outcome is None else Outcome(**{**from_json(run.outcome), "execution": "cancelled"})
