@@ -121,7 +121,7 @@ def needs_encoding(rows: Sequence[Row], places: Places) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundQuery:
     """A query that returns the names of each payload's row, with the payloads that it takes and returns and their places."""
 
     sql: str
@@ -140,7 +140,7 @@ class Codec:
         given: Mapping[str, Places],
         returned: Mapping[str, tuple[int, ...]],
         ring: KeyRing | None,
-        bound: Mapping[str, Bound] | None = None,
+        bound: Mapping[str, BoundQuery] | None = None,
         own_words: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._given = given

@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 from wakeful.stores.binding import bound_columns, bound_parameters
 from wakeful.stores.keyring import KeyRing
-from wakeful.stores.payloads import Bound, Codec, Places, given_places, returned_places
+from wakeful.stores.payloads import BoundQuery, Codec, Places, given_places, returned_places
 from wakeful.stores.places import COLUMNS, queries_of_places
 from wakeful.stores.redacting import RedactingCodec, shown_places
 from wakeful.stores.run_filters import queries_of_runs
@@ -161,14 +161,14 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
 
 
 @cache
-def bound_named(dialect: Dialect, name: str) -> Bound:
+def bound_named(dialect: Dialect, name: str) -> BoundQuery:
     """One query in the form for encrypted stores: it returns the row that each payload belongs to."""
     query, written = query_named(dialect, name), written_queries(dialect)[name]
     if written.kind == " raw":
-        return Bound(query.sql, (), ())
+        return BoundQuery(query.sql, (), ())
     given = bound_parameters(written.body, query.parameters, query.given, COLUMNS)
     sql, returned = bound_columns(query.sql, COLUMNS) if query.returned else (query.sql, ())
-    return Bound(sql, given, returned)
+    return BoundQuery(sql, given, returned)
 
 
 @cache
