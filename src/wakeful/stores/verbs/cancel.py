@@ -118,7 +118,7 @@ class RunToCancel(NamedTuple):
     failed: bool  # its effects are being undone because it failed
 
 
-class Ending(NamedTuple):
+class StoppedRun(NamedTuple):
     """A run that has ended, for good or until a person replays it."""
 
     seq: int
@@ -169,7 +169,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
         then = "ready"
     else:
         yield "cancel_now", [(now, run.seq, request.by.name, request.note, reason, _outcome_of(run))]
-        yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
+        yield from _wind_up(now, [StoppedRun(run.seq, run.id, run.root, run.app, run.agent, reason)])
         yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
     yield from _cancel_children(now, run.seq, run.id, request.by, undo=request.undo)
@@ -195,7 +195,7 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
     if attempts:
         yield "insert_attempt", attempts
     endings = [
-        Ending(one.claim.seq, one.claim.id, one.claim.root, one.app, one.claim.agent, one.reason) for one in ended
+        StoppedRun(one.claim.seq, one.claim.id, one.claim.root, one.app, one.claim.agent, one.reason) for one in ended
     ]
     yield from _wind_up(now, endings)
     for one in ended:
@@ -219,7 +219,7 @@ def _lock_awaited(seq: int) -> Transaction[None]:
     yield "lock_approvals", [(seq,)]
 
 
-def let_go_of_keys(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+def let_go_of_keys(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
     """Free the keys of these runs for those behind them. The keys are locked before the next runs are read."""
     lanes = sorted({(row[0], row[1], row[2]) for row in (yield "lanes_of_runs", [(run.seq,) for run in runs])})
     if lanes:
@@ -237,7 +237,7 @@ def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[No
     ordered = sorted(requests, key=lambda one: one.claim.seq)
     yield "end_undoing", [(one.claim.seq,) for one in ordered]
     endings = [
-        Ending(one.claim.seq, one.claim.id, one.claim.root, one.claim.app, one.claim.agent, one.reason or "")
+        StoppedRun(one.claim.seq, one.claim.id, one.claim.root, one.claim.app, one.claim.agent, one.reason or "")
         for one in ordered
     ]
     yield from _drop_prepared(now, endings)
@@ -245,7 +245,7 @@ def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[No
         yield from _cancel_children(now, one.claim.seq, one.claim.id, Actor(by_failure(one.claim.id), "worker"))
 
 
-def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+def _wind_up(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
     """Drop everything that these runs had prepared or waited for, and free their keys."""
     if not runs:
         return
@@ -253,7 +253,7 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     yield from let_go_of_keys(now, runs)
 
 
-def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+def _drop_prepared(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
     yield "discard_deliveries", [(now, run.seq, run.reason) for run in runs]
     yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
