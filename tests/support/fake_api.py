@@ -14,7 +14,7 @@ from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
 from wakeful.stores.request import ByPerson
-from wakeful.stores.stored import HeldEffect, StoredEvent
+from wakeful.stores.stored import EventToFeed, HeldEffect
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.stores.verbs.feed import FeedEvents
@@ -233,9 +233,9 @@ class FakeReader:
     async def waiting_inputs(self) -> list[dict[str, Any]]:
         return []
 
-    async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
+    async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[EventToFeed]:
         envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None
-        stored = StoredEvent(1, "shop", "/shop", "1", "order.created", None, None, envelope)
+        stored = EventToFeed(1, "shop", "/shop", "1", "order.created", None, None, envelope)
         return [stored] if stored.type.startswith(prefix) and since < 1_000_000 < until else []
 
     async def time(self) -> int:
