@@ -23,7 +23,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing, PayloadTampered
 from wakeful.stores.binding import BINDINGS, MESSAGE_OF_ERROR, SEPARATOR, PayloadColumn, PayloadParameter, named_by
 from wakeful.stores.keyring import DIGEST_LENGTH, SEALED, KeyRing, missing_key
-from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Finding, Tampered, refuse_tampered, refuse_to_act_on
+from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Tampered, Tampering, refuse_tampered, refuse_to_act_on
 from wakeful.stores.transaction import Row
 
 LARGE = 64 * 1024  # characters
@@ -151,7 +151,7 @@ class Codec:
         self.binds = False
         self.strict = False
         self._found_any = False
-        self.findings: dict[Finding, None] = {}  # in order; execution/sealing.py takes them to raise alarms
+        self.findings: dict[Tampering, None] = {}  # in order; execution/sealing.py takes them to raise alarms
 
     # writing
 
@@ -360,7 +360,7 @@ class Codec:
         """A substitute for a payload of this place. Records the finding, so that people are notified."""
         binding = BINDINGS[table]
         row = ", ".join(f"{part} {value}" for part, value in zip(binding.parts, names, strict=False) if value)
-        finding = Finding(f"wakeful_{table}", column, row, why)
+        finding = Tampering(f"wakeful_{table}", column, row, why)
         self._found_any = True
         if len(self.findings) < MOST_FINDINGS:
             self.findings[finding] = None
