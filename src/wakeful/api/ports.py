@@ -14,7 +14,7 @@ from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
 from wakeful.operations import checking_in, quarantine
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
 
@@ -31,7 +31,7 @@ class Door(Protocol):
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
         is not for those `by` whom it comes.

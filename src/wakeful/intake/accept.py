@@ -37,7 +37,7 @@ from wakeful.policy.loops import Chain, ChainLimits
 from wakeful.stores.user_transaction import accept_within
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.locks import HeldLock
-from wakeful.stores.verbs.sending import SendEvent, Sent
+from wakeful.stores.verbs.sending import SendEvent, SentBy
 
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
@@ -92,7 +92,7 @@ class Door:
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
         aliases: tuple[str, ...] = (),
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
         them has a name that is not for those `by` whom it comes.

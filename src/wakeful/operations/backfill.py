@@ -26,7 +26,7 @@ from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.timing import DueOccurrence, StoredSchedule
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.backfill import FillOccurrences, LedgerRow, known_events, ledger_between, not_begun
+from wakeful.stores.verbs.backfill import FillOccurrences, OccurrenceRow, known_events, ledger_between, not_begun
 from wakeful.stores.verbs.people import RecordOperation
 from wakeful.stores.verbs.processes import peers_of
 from wakeful.triggers.schedule import Schedule, occurrences, read_definition
@@ -215,7 +215,7 @@ def pages(backfill: Backfill) -> Iterator[list[Microseconds]]:
 class Ledger:
     """What became of the occurrences of a backfill. What is written there stays: only its own rows come along."""
 
-    def __init__(self, store: DatabaseStore, backfill: Backfill, rows: list[LedgerRow]) -> None:
+    def __init__(self, store: DatabaseStore, backfill: Backfill, rows: list[OccurrenceRow]) -> None:
         self._store = store
         self._app = backfill.stored.app
         self._source = source_of(self._app, backfill.stored.name)
@@ -225,7 +225,7 @@ class Ledger:
 
     @classmethod
     async def read(cls, store: DatabaseStore, backfill: Backfill) -> Ledger:
-        rows: list[LedgerRow] = []
+        rows: list[OccurrenceRow] = []
         async for page in ledger_between(store.database, backfill.stored.seq, backfill.since, backfill.last):
             rows += page
         return cls(store, backfill, rows)
@@ -246,9 +246,9 @@ class Ledger:
         return self._others[self._place].seq
 
 
-def apart(rows: list[LedgerRow]) -> list[LedgerRow]:
+def apart(rows: list[OccurrenceRow]) -> list[OccurrenceRow]:
     """Rows in order of time, without those inside of another: an earlier backfill may have been refused some of its occurrences."""
-    found: list[LedgerRow] = []
+    found: list[OccurrenceRow] = []
     for row in sorted(rows, key=lambda one: (one.first, -one.last)):
         if not found or row.last > found[-1].last:
             found.append(row)

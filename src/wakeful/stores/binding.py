@@ -93,7 +93,7 @@ BINDINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PayloadParameter:
     """A payload among a query's parameters: its index, and the place that it is bound to."""
 
     place: int
@@ -105,7 +105,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class PayloadColumn:
     """A payload among the columns that a query returns: its index, its table and its column."""
 
     place: int
@@ -170,7 +170,7 @@ def written_column(sql: str, parameter: str, columns: Sequence[str]) -> str:
 
 def bound_parameters(
     sql: str, parameters: Sequence[str], payloads: Sequence[tuple[int, str]], columns: Mapping[str, Sequence[str]]
-) -> tuple[Given, ...]:
+) -> tuple[PayloadParameter, ...]:
     """The payloads among a query's parameters, each bound to the most specific row name that the other parameters provide."""
     table = written_table(sql)
     if table is None or not payloads:
@@ -178,17 +178,17 @@ def bound_parameters(
     name = next(one for one in BINDINGS[table].names if all(part in parameters for part in one.parts))
     row = tuple(parameters.index(part) for part in name.parts)
     return tuple(
-        Given(place, parameter, table, written_column(sql, parameter, columns[table]), name.letter, row)
+        PayloadParameter(place, parameter, table, written_column(sql, parameter, columns[table]), name.letter, row)
         for place, parameter in payloads
     )
 
 
-def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, tuple[Returned, ...]]:
+def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, tuple[PayloadColumn, ...]]:
     """The statement, changed to return each payload's row names in front of it, and the columns that are payloads."""
     plain = _plain(sql)
     payloads = {column for found in columns.values() for column in found}
     changes: list[tuple[int, str]] = []
-    found: list[Returned] = []
+    found: list[PayloadColumn] = []
     for spans in _answers(plain):
         first = not found
         for place, (start, end) in enumerate(spans):
@@ -208,7 +208,7 @@ def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, 
                 others = _events_app(plain, at) if table == "event" else None
                 changes.append((at, f" {BINDINGS[table].sql(row, others)}"))
                 if first:
-                    found.append(Returned(place, table, column, len(BINDINGS[table].parts)))
+                    found.append(PayloadColumn(place, table, column, len(BINDINGS[table].parts)))
     for at, text in sorted(changes, reverse=True):
         sql = sql[:at] + text + sql[at:]
     return sql, tuple(found)

@@ -17,7 +17,7 @@ from wakeful.stores.journal import Journal
 from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
 from wakeful.stores.request import Actor, Bulk
-from wakeful.stores.tampered import Finding, Tampered
+from wakeful.stores.tampered import Tampered, Tampering
 from wakeful.stores.transaction import Row
 from wakeful.stores.verbs.keeping import (
     ChangeCiphers,
@@ -53,7 +53,7 @@ class Resealed:
 
     rows: int
     payloads: int = 0
-    tampered: list[Finding] = field(default_factory=list)
+    tampered: list[Tampering] = field(default_factory=list)
     alarms: dict[str, Alarm] = field(default_factory=dict)  # about the tampered ones, by key
 
 

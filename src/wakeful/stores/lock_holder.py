@@ -16,7 +16,7 @@ STOPPED = {"T", "t"}  # by a signal, or by a debugger
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class WriteLockHolder:
     """A process that holds the write lock."""
 
     pid: int
@@ -35,7 +35,7 @@ class Holder:
         return f"wait for it, or end it (kill {self.pid})"
 
 
-def holder_of(database: Path) -> Holder | None:
+def holder_of(database: Path) -> WriteLockHolder | None:
     """The process that holds the write lock now; None if there is none or it cannot be found out."""
     try:
         file = Path(f"{database.resolve()}-shm").stat()
@@ -70,10 +70,10 @@ def _write_lock(line: str) -> tuple[int, int]:
     return int(words[5].rpartition(":")[2]), int(words[4])
 
 
-def _read(pid: int) -> Holder | None:
+def _read(pid: int) -> WriteLockHolder | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     head, _, rest = text.rpartition(")")
-    return Holder(pid, head.partition("(")[2], rest.split()[0] in STOPPED)
+    return WriteLockHolder(pid, head.partition("(")[2], rest.split()[0] in STOPPED)

@@ -21,9 +21,9 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing, PayloadTampered
-from wakeful.stores.binding import BINDINGS, MESSAGE_OF_ERROR, SEPARATOR, Given, Returned, named_by
+from wakeful.stores.binding import BINDINGS, MESSAGE_OF_ERROR, SEPARATOR, PayloadColumn, PayloadParameter, named_by
 from wakeful.stores.keyring import DIGEST_LENGTH, SEALED, KeyRing, missing_key
-from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Finding, Tampered, refuse_tampered, refuse_to_act_on
+from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Tampered, Tampering, refuse_tampered, refuse_to_act_on
 from wakeful.stores.transaction import Row
 
 LARGE = 64 * 1024  # characters
@@ -121,12 +121,12 @@ def needs_encoding(rows: Sequence[Row], places: Places) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundQuery:
     """A query that returns the names of each payload's row, with the payloads that it takes and returns and their places."""
 
     sql: str
-    given: tuple[Given, ...]
-    returned: tuple[Returned, ...]
+    given: tuple[PayloadParameter, ...]
+    returned: tuple[PayloadColumn, ...]
 
 
 class Codec:
@@ -140,7 +140,7 @@ class Codec:
         given: Mapping[str, Places],
         returned: Mapping[str, tuple[int, ...]],
         ring: KeyRing | None,
-        bound: Mapping[str, Bound] | None = None,
+        bound: Mapping[str, BoundQuery] | None = None,
         own_words: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._given = given
@@ -151,7 +151,7 @@ class Codec:
         self.binds = False
         self.strict = False
         self._found_any = False
-        self.findings: dict[Finding, None] = {}  # in order; execution/sealing.py takes them to raise alarms
+        self.findings: dict[Tampering, None] = {}  # in order; execution/sealing.py takes them to raise alarms
 
     # writing
 
@@ -174,7 +174,9 @@ class Codec:
             encoded.append(tuple(changed))
         return encoded, blobs
 
-    def _encode_bound(self, given: Sequence[Given], rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
+    def _encode_bound(
+        self, given: Sequence[PayloadParameter], rows: Sequence[Row]
+    ) -> tuple[Sequence[Row], list[tuple[str, str]]]:
         if not given:
             return rows, []
         blobs: list[tuple[str, str]] = []
@@ -270,7 +272,7 @@ class Codec:
         return found
 
     @staticmethod
-    def _references_of_bound(returned: Sequence[Returned], rows: Sequence[Row]) -> set[str] | None:
+    def _references_of_bound(returned: Sequence[PayloadColumn], rows: Sequence[Row]) -> set[str] | None:
         if not returned or not rows:
             return None
         return {
@@ -297,7 +299,9 @@ class Codec:
             decoded.append(tuple(changed))
         return decoded
 
-    def _decode_bound(self, returned: Sequence[Returned], rows: Iterable[Row], blobs: Mapping[str, str]) -> list[Row]:
+    def _decode_bound(
+        self, returned: Sequence[PayloadColumn], rows: Iterable[Row], blobs: Mapping[str, str]
+    ) -> list[Row]:
         decoded: list[Row] = []
         for row in rows:
             changed = list(row)
@@ -356,7 +360,7 @@ class Codec:
         """A substitute for a payload of this place. Records the finding, so that people are notified."""
         binding = BINDINGS[table]
         row = ", ".join(f"{part} {value}" for part, value in zip(binding.parts, names, strict=False) if value)
-        finding = Finding(f"wakeful_{table}", column, row, why)
+        finding = Tampering(f"wakeful_{table}", column, row, why)
         self._found_any = True
         if len(self.findings) < MOST_FINDINGS:
             self.findings[finding] = None

@@ -2,7 +2,7 @@
 
 A transaction is the same generator as on SQLite; each query goes out once with all its rows (`fetchmany`). Leases, due times and waits
 use the database's clock. When the connection breaks, the callers of the transaction are told StoreUnavailable, and the next
-transaction connects anew. After a COMMIT whose answer was lost the verbs are repeated: each finds out whether it was carried out.
+transaction connects again. After a COMMIT whose answer was lost the verbs are repeated: each finds out whether it was carried out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ONLY_POINT_LOOKUPS = {
 }
 # A setting that ends with its transaction: its absence shows a COMMIT that no check of the text saw.
 TRANSACTION_MARK = "wakeful.transaction"
-# Beside it the cause, for triggers on changes in this database (connect/rows/causes.py). Readers of the log find a message before the
+# With it the cause, for triggers on changes in this database (connect/rows/causes.py). Readers of the log find a message before the
 # changes, database triggers find a setting. The message is written only if a logical slot reads the log.
 BEGIN_MARKED = f"""
 select set_config('{TRANSACTION_MARK}', '1', true), set_config('wakeful.cause', $1::text, true),
@@ -73,7 +73,7 @@ class PostgresBackend:
 
     dialect: Dialect = "postgres"
     notifies = True
-    restored_before = 0  # runs with a lower number may have gone on elsewhere, after the backup this store is from
+    restored_before = 0  # runs with a lower number may have continued elsewhere, after the backup of this store
 
     def __init__(
         self,
@@ -273,8 +273,8 @@ class PostgresBackend:
         )
         if marked != "1":
             message = (
-                "COMMIT or ROLLBACK inside run.transaction (or RESET ALL, by which they are noticed): "
-                "the transaction is Wakeful's, it ends when the function returns"
+                "COMMIT or ROLLBACK inside run.transaction (or RESET ALL, which removes the mark that detects them): "
+                "Wakeful controls the transaction and ends it when the function returns"
             )
             raise Persistent(message)
         settings = {**limits(), "application_name": self._name}
@@ -445,7 +445,7 @@ class PostgresBackend:
             if not connection.is_closed():
                 return connection
         connection = await self.connections.connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
-        try:  # another server may stand behind this address now, into which a copy was restored
+        try:  # this address may now lead to another server, into which a copy was restored
             await self._determine_origin(connection)
         except BaseException as error:
             role = role_of(connection)
@@ -464,8 +464,8 @@ class PostgresBackend:
         self.restored_before, moved = await determine_origin(connection, self._queries, errors, now)
         if moved is not None:
             self._log.warning(
-                "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "
-                "Make sure that the original is not at work as well",
+                "this store was restored into another PostgreSQL cluster: from now on events and runs are compared by its transactions. "
+                "Make sure that the original is not running as well",
                 was_in=moved[0],
                 now_in=moved[1],
             )

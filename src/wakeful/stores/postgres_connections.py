@@ -74,7 +74,7 @@ class PostgresConnections:
         self.denied: type[Exception] = errors.InsufficientPrivilegeError
 
     async def connect(self, **settings: str) -> Any:
-        """A connection to the address that was given. StoreUnavailable if there is none to be had."""
+        """A connection to the address that was given. StoreUnavailable if it cannot be made."""
         try:
             return await self.asyncpg.connect(self.dsn, **self._options(pooled=self.pooled, **settings))
         except self.gone as error:
@@ -143,7 +143,7 @@ class PostgresConnections:
     def unavailable(self, error: BaseException) -> StoreUnavailable:
         """One of the `gone` errors as callers get it."""
         if isinstance(error, self.asyncpg.exceptions.DiskFullError):
-            return StoreFull(f"the disk of PostgreSQL is full: make room, it goes on by itself ({error})")
+            return StoreFull(f"the disk of PostgreSQL is full: free some space; work then resumes by itself ({error})")
         return StoreUnavailable(f"PostgreSQL is unavailable: {str(error) or type(error).__name__}")
 
 

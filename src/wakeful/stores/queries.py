@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 from wakeful.stores.binding import bound_columns, bound_parameters
 from wakeful.stores.keyring import KeyRing
-from wakeful.stores.payloads import Bound, Codec, Places, given_places, returned_places
+from wakeful.stores.payloads import BoundQuery, Codec, Places, given_places, returned_places
 from wakeful.stores.places import COLUMNS, queries_of_places
 from wakeful.stores.redacting import RedactingCodec, shown_places
 from wakeful.stores.run_filters import queries_of_runs
@@ -118,7 +118,7 @@ class Shaped(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenQuery:
     """A query as it stands in its file."""
 
     name: str
@@ -132,7 +132,7 @@ class Written:
 
 
 @cache
-def written_queries(dialect: Dialect) -> dict[str, Written]:
+def written_queries(dialect: Dialect) -> dict[str, WrittenQuery]:
     """All queries of a database, by name, as they stand in the files."""
     folder = resources.files("wakeful.stores") / "sql"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
@@ -161,14 +161,14 @@ def load_queries(dialect: Dialect) -> dict[str, Query]:
 
 
 @cache
-def bound_named(dialect: Dialect, name: str) -> Bound:
+def bound_named(dialect: Dialect, name: str) -> BoundQuery:
     """One query in the form for encrypted stores: it returns the row that each payload belongs to."""
     query, written = query_named(dialect, name), written_queries(dialect)[name]
     if written.kind == " raw":
-        return Bound(query.sql, (), ())
+        return BoundQuery(query.sql, (), ())
     given = bound_parameters(written.body, query.parameters, query.given, COLUMNS)
     sql, returned = bound_columns(query.sql, COLUMNS) if query.returned else (query.sql, ())
-    return Bound(sql, given, returned)
+    return BoundQuery(sql, given, returned)
 
 
 @cache
@@ -205,20 +205,20 @@ def parse(text: str, dialect: Dialect) -> list[Query]:
     return [shape(query, dialect) for query in split(text, dialect)]
 
 
-def split(text: str, dialect: Dialect) -> list[Written]:
+def split(text: str, dialect: Dialect) -> list[WrittenQuery]:
     """The queries of one file, as they stand there."""
     pieces = _HEADING.split(text)[1:]
     found = []
     for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True):
         parameters = tuple(word.strip() for word in declared.split(",") if word.strip())
-        found.append(Written(name, parameters, kind or "", body.replace("{apart}", "")))
+        found.append(WrittenQuery(name, parameters, kind or "", body.replace("{apart}", "")))
         if "{apart}" in body:
             whole = body.replace("{apart}", _APART[dialect])
-            found.append(Written(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
+            found.append(WrittenQuery(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
     return found
 
 
-def shape(query: Written, dialect: Dialect) -> Query:
+def shape(query: WrittenQuery, dialect: Dialect) -> Query:
     """A query prepared for its database: slots filled, parameters numbered, payloads found."""
     name, declared, raw = query.name, query.parameters, query.kind == " raw"
     sql = "\n".join(line for line in query.body.splitlines() if line.strip() and not line.lstrip().startswith("--"))

@@ -60,7 +60,7 @@ class SqliteBackend:
 
     dialect: Dialect = "sqlite"
     notifies = False
-    restored_before = 0  # runs with a lower number may have gone on elsewhere, after the backup this file is a copy of
+    restored_before = 0  # runs with a lower number may have continued elsewhere, after this copy was made
 
     def __init__(
         self, path: Path, clock: Clock, *, busy_timeout: int = BUSY_TIMEOUT_MILLISECONDS, ring: KeyRing | None = None

@@ -104,7 +104,9 @@ class SqliteFile:
 def explain(error: BaseException) -> str:
     """An error of SQLite in words that say what to do."""
     if isinstance(error, apsw.FullError):
-        return "the disk is full (or the database's size limit is reached): make room, it goes on by itself"
+        return (
+            "the disk is full (or the database's size limit is reached): free some space; work then resumes by itself"
+        )
     if isinstance(error, apsw.BusyError):
         return "another process has held the write lock for too long"
     if isinstance(error, apsw.ReadOnlyError):

@@ -1,7 +1,7 @@
 """The file locks of processes on one SQLite store: a restarted process takes over at once, without waiting for a lease.
 
 Each process holds a lock on a file under its identity, in a folder beside the store. The kernel frees the lock when the process
-dies. So a free lock means that its process is dead, whatever the lease says.
+dies. So a free lock means that its process is dead, even if its lease has not expired.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ProcessLocks:
 
     @property
     def _folder(self) -> Path:
-        file = self._path.resolve()  # one file, one folder of locks, by whichever links the store was reached
+        file = self._path.resolve()  # one file, one folder of locks, also if the store is opened through links
         return file.with_name(file.name + "-processes")
 
     def lock(self, process: str) -> None:

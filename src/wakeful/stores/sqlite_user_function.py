@@ -16,7 +16,7 @@ from wakeful.errors import Persistent, StoreUnavailable
 from wakeful.stores.guard import NOT_YOURS, refuse_transaction_control
 
 USER_FUNCTION_LIMIT = 1.0
-# The table that sqlite_changes makes (connect/rows/causes.py): its triggers read from it who writes.
+# The table that sqlite_changes makes (connect/rows/causes.py): its triggers read from it which run writes.
 HAS_CAUSES = "select 1 from pragma_table_info('wakeful_cause') where name = 'cause'"
 LEAVE_CAUSE = "insert into wakeful_cause (cause) values (?)"
 # Of SQLite's errors, those that mean the disk even for a statement of the user. The others are the function's own errors.
@@ -34,7 +34,7 @@ def call_user_function(
     connection: apsw.Connection, function: Callable[[Any], Any], cause: str | None
 ) -> tuple[Any, Exception | None]:
     """The function's value, or the error it failed with; then its rows are undone. If this file has a table of causes, the cause
-    stands in it meanwhile. Errors of the disk are raised.
+    is in it meanwhile. Errors of the disk are raised.
     """
     connection.execute("savepoint wakeful_user")
     marked = cause is not None and connection.execute(HAS_CAUSES).get is not None

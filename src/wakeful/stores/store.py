@@ -50,7 +50,7 @@ class DatabaseStore:
     async def open(self, *, migrate: bool, resealing: bool = False) -> None:
         """Connect, and check that every key is here. EncryptionKeyMissing or ConfigError close the database again.
 
-        `resealing`: the caller encrypts everything anew. A store that is not strict yet is then opened even if the setting demands
+        `resealing`: the caller encrypts all payloads again. A store that is not strict yet is then opened even if the setting demands
         a strict one.
         """
         await self.database.open(migrate=migrate)
@@ -132,11 +132,11 @@ class DatabaseStore:
         self.journal.heard.waits = registered
 
     def hear_cancels(self, to_stop: Callable[[CancelAsked | None], None]) -> None:
-        """Call this when a run is to stop; with None when the store does not know which run."""
+        """Call this when a run is asked to stop; with None if the store does not know which run."""
         self.journal.heard.stops = to_stop
 
     def hear_alarms(self, raised: Callable[[], None]) -> None:
-        """Call this whenever an alarm may have to be told."""
+        """Call this whenever people may have to be notified of an alarm."""
         self.journal.on_alarm = raised
 
     def hear_trouble(self, unavailable: Callable[[StoreUnavailable], None]) -> None:

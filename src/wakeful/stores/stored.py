@@ -9,7 +9,7 @@ from wakeful.model import AdmissionState
 
 
 @dataclass(frozen=True, slots=True)
-class StoredEvent:
+class EventToFeed:
     """An event that may be handed to an agent later, and its earlier admission for that agent, if there is one."""
 
     seq: int

@@ -21,7 +21,7 @@ BEGINNING = "tampered with: "
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Tampering:
     """A payload that was tampered with, and how that was noticed."""
 
     table: str
@@ -41,15 +41,15 @@ class Tampered(str):
     """The text that replaces a payload."""
 
     __slots__ = ("finding",)
-    finding: Finding
+    finding: Tampering
 
-    def __new__(cls, finding: Finding) -> Self:
+    def __new__(cls, finding: Tampering) -> Self:
         made = super().__new__(cls, _shape(finding))
         made.finding = finding
         return made
 
 
-def _shape(finding: Finding) -> str:
+def _shape(finding: Tampering) -> str:
     """The text in the shape of its column, so that a listing reads it like any other."""
     words = str(finding)
     told = {"@tampered": words}

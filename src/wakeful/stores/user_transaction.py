@@ -35,7 +35,7 @@ async def accept_within(store: DatabaseStore, connection: Any, request: AcceptEv
     """Accept events inside the caller's own transaction. ConfigError on SQLite, which has one writer."""
     database = store.database
     if not isinstance(database, TransactionalDatabase):
-        message = "within= needs a PostgreSQL store: SQLite has one writer, and it is not the caller's"
+        message = "within= needs a PostgreSQL store: SQLite has one writer, which is Wakeful's and not the caller's"
         raise ConfigError(message)
     results = await database.within(connection, lambda now: whole(now, [request], notifies=True))
     if isinstance(results[0], Exception):

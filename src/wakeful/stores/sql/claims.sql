@@ -1,11 +1,11 @@
--- Claims: the fence of a process, and the due runs that it takes and gives back.
+-- Claims: the fence of a process, and the due runs that it claims and gives back.
 
 -- fence(now, process) --
--- Is this process alive, and is its lease good? The lock keeps anybody from taking its runs before this transaction ends.
+-- Whether this process is alive and its lease valid. The lock keeps others from taking its runs before this transaction ends.
 select id, lease_until > {now} from wakeful_process where id = :process and state = 'alive' {for_key_share}
 
 -- fence_alone(now, process) --
--- As fence, and waits for every other transaction of this process: one whose connection was lost may still commit.
+-- As fence, but waits for every other transaction of this process: one whose connection was lost may still commit.
 select id, lease_until > {now} from wakeful_process where id = :process and state = 'alive' {for_update}
 
 -- claim_runs(now, app, agent, most, process, version) --
@@ -23,8 +23,8 @@ where seq in (select seq from candidate)
 returning {claimed}
 
 -- claim_solo(now, app, agent, process, version) --
--- One run that was in flight in two or more processes that died: its worker runs nothing else beside it. The `+` keeps
--- SQLite from the index of all due runs: these came last into it.
+-- One run that was in flight in two or more processes that died: its worker runs nothing else beside it. The `+` keeps SQLite from the
+-- index of all due runs, where these are the last entries.
 with candidate as materialized (
   select seq from wakeful_run
   where app = :app and +agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes >= 2 {apart}
@@ -38,7 +38,7 @@ where seq in (select seq from candidate)
 returning {claimed}
 
 -- claim_one(now, seq, process, version) --
--- The run that has the state of its agent, once it is due again.
+-- The run that holds the state of its agent, once it is due again.
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
@@ -46,7 +46,7 @@ where seq = :seq and state in ('ready', 'waiting') and due_at <= {now} and crash
 returning {claimed}
 
 -- next_due(now, app, agent) --
--- How long until the next run of this agent is due; null when none is.
+-- How long until the next run of this agent is due; null if there is none.
 select min(due_at) - {now} from wakeful_run
 where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at > {now}
 
@@ -58,14 +58,14 @@ from wakeful_step where run_seq = :run_seq order by position
 select seq, token, state, committed_at, cancel_by, cancel_note from wakeful_run where seq = :seq
 
 -- take_back_runs(now, process) --
--- Recovery re-enqueues and never executes. The token rises, so that the old owner's writes are refused.
+-- Recovery makes runs ready again and never executes them. The token rises, so that the old owner's writes are refused.
 update wakeful_run
 set state = 'ready', reason = 'its process died', owner = null, due_at = {now}, token = token + 1, crashes = crashes + 1
 where owner = :process and state = 'running'
 returning seq, token, claimed_at
 
 -- give_back_runs(now, process) --
--- As take_back_runs, for a process that leaves in good order: no crash is counted.
+-- As take_back_runs, for a process that leaves in order: no crash is counted.
 update wakeful_run
 set state = 'ready', reason = 'its worker stopped', owner = null, due_at = {now}, token = token + 1
 where owner = :process and state = 'running'
@@ -75,6 +75,6 @@ returning seq, token, claimed_at
 select id from wakeful_run where owner = :process and state = 'running'
 
 -- forget_run(now, id, process) --
--- Give back a run whose claim was committed but whose answer was lost.
+-- Gives back a run whose claim was committed but whose answer was lost.
 update wakeful_run set state = 'ready', owner = null, due_at = {now}, token = token + 1
 where id = :id and owner = :process and state = 'running'

@@ -1,7 +1,7 @@
 -- The ledger of effects: staged, opened as an intent, saved, settled by a person.
 
 -- stage_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, arguments, attempt, position) --
--- To be released once the run is committed. One that was staged before and never begun is staged anew.
+-- To be released once the run is committed. An effect that was staged before and never begun is staged again.
 insert into wakeful_effect
   (id, root, run_seq, app, agent, action, reference, safety, state, arguments, tries, attempt, position, opened_at, staged)
 select :id, :root, seq, :app, :agent, :action, :reference, :safety, 'staged', :arguments, 0, :attempt, :position, {now}, 1
@@ -12,7 +12,7 @@ set state = 'staged', run_seq = excluded.run_seq, position = excluded.position, 
 where wakeful_effect.state = 'staged' or (wakeful_effect.state = 'abandoned' and wakeful_effect.settled_by is null)
 
 -- drop_effect(now, id, run_seq, token) --
--- Staged by an earlier commit of the run, certainly not done, and not asked for any more.
+-- Staged by an earlier commit of the run, certainly not done, and no longer asked for.
 update wakeful_effect set state = 'abandoned', reason = 'not asked for again', settled_at = {now}
 where id = :id and staged = 1 and state in ('staged', 'retrying')
   and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
@@ -30,8 +30,8 @@ update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {n
 where root = :root and run_seq = :run_seq and state = 'staged'
 
 -- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes) --
--- The intent, before the call. Fenced by the run's token; no row comes back when it is known, or the claim is lost, or the
--- run is to stop: then it begins nothing more but what undoes the rest.
+-- The intent, before the call. Fenced by the run's token. No row comes back if the effect exists, the claim is lost, or the run is asked
+-- to stop: then it begins only effects that undo others.
 insert into wakeful_effect
   (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at,
   undoes)
@@ -43,8 +43,8 @@ on conflict (id) do nothing
 returning id, opened_at
 
 -- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful) --
--- What became of it. One that is confirmed or that a person settled stays as it is; but a person who confirmed it with a
--- result that does not fit is asked again.
+-- The result. A confirmed effect and one that a person settled stay as they are; but if the result that a person gave does not match, the
+-- effect is held again.
 update wakeful_effect
 set state = :state, reason = :reason, result = :result, error = :error, tries = :tries, attempt = :attempt,
     run_seq = :run_seq, due_at = :due_at, doubtful = :doubtful,
@@ -71,7 +71,7 @@ select effect.root, effect.id, effect.action, effect.reference, effect.safety, e
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note, settlement) --
--- A person's answer. The first stands: no row comes back for a second. What a run left open that is over can be settled too.
+-- A person's answer. The first one counts: no row comes back for a second. Open effects of an ended run can be settled too.
 update wakeful_effect
 set state = :state, result = coalesce(:result, result), settled_by = :operator, note = :note, settlement = :settlement,
     settled_at = {now}, due_at = null, doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
@@ -82,8 +82,8 @@ where id = :id
 returning root, undoes
 
 -- release_held_runs(now, root) --
--- The time for which it was held does not count for its deadline. What is held of a family goes on once no effect of it is held any more. A held output has
--- an outcome and is not committed: it waits on.
+-- Held runs of a family resume once no effect of it is held any more. The time they were held does not count for their deadline. A held
+-- output has an outcome and is not committed: it keeps waiting.
 update wakeful_run
 set state = 'ready', reason = 'a person settled what it was held for', due_at = {now},
     started_at = started_at + ({now} - coalesce(due_at, {now}))

@@ -1,7 +1,7 @@
--- Events as they are accepted: the event itself, its admissions, runs and decisions, and the keys of requests.
+-- Accepting events: the event itself, its admissions, runs and decisions, and the idempotency keys of requests.
 
 -- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) --
--- No row comes back when the identity is known already.
+-- No row comes back if the identity is already known.
 insert into wakeful_event (key, app, source, id, type, subject, state, reason, content, envelope, accepted_at)
 values (:key, :app, :source, :id, :type, :subject, :state, :reason, :content, :envelope, {now})
 on conflict (key) do nothing
@@ -30,7 +30,7 @@ insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, 
 select event_seq, seq, :agent, :answer, :rule, :version, :reason, {now} from wakeful_run where seq = :run_seq
 
 -- count_duplicate(key) --
--- One more delivery of a known event; tells what the first one said.
+-- One more delivery of a known event; returns the content digest of the first one.
 update wakeful_event set duplicates = duplicates + 1 where key = :key returning key, seq, content
 
 -- envelope_of_event(seq) --
@@ -48,18 +48,18 @@ select event_seq, run_id from wakeful_admission where event_seq = :event_seq and
 select request, response from wakeful_idempotency where app = :app and key = :key
 
 -- insert_idempotency(now, app, key, request) --
--- Take a key. No row comes back when it is taken; PostgreSQL waits for whoever is just taking it.
+-- Takes a key. No row comes back if it is taken; PostgreSQL waits for a transaction that is just taking it.
 insert into wakeful_idempotency (app, key, request, response, created_at)
 values (:app, :key, :request, '[]', {now})
 on conflict (app, key) do nothing
 returning key
 
 -- answer_idempotency(app, key, response) --
--- What the request that took the key is answered.
+-- The answer of the request that took the key.
 update wakeful_idempotency set response = :response where app = :app and key = :key
 
 -- start_admission(event_seq, agent, run_id, reason) --
--- A stored event is handed to an agent that did not get it, or did nothing with it. No row comes back for one that has it.
+-- Hands a stored event to an agent that did not get it, or skipped it. No row comes back if the agent has it.
 insert into wakeful_admission (event_seq, agent, state, run_id, reason)
 values (:event_seq, :agent, 'started', :run_id, :reason)
 on conflict (event_seq, agent) do update
@@ -68,11 +68,11 @@ where wakeful_admission.state in ('skipped', 'expired') and wakeful_admission.ru
 returning event_seq
 
 -- accept_unmatched(seq) --
--- Somebody takes it after all.
+-- The event is used after all.
 update wakeful_event set state = 'accepted', reason = null where seq = :seq and state = 'unmatched'
 
 -- expire_admission(run_seq, reason) --
--- The run of an event that expired before its first start; one that is over many expires with the last of them.
+-- The run of an event that expired before its first start. A run that gathered several events expires with the last of them.
 update wakeful_admission set state = 'expired', reason = :reason
 where agent = (select agent from wakeful_run where seq = :run_seq)
   and event_seq in (

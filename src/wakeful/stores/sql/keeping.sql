@@ -8,7 +8,7 @@ select min(seq), max(seq) from wakeful_run
 select min(seq), max(seq) from wakeful_event
 
 -- old_runs(app, after, upto, before) --
--- Runs that ended before `before` and hold no key: whether each is the newest of all, whether it is a family by itself, and whether
+-- Runs that ended before `before` and hold no key: whether each is the newest of all, whether it is alone in its family, and whether
 -- anything of it is open, as in unsettled_of_family. `limit 1` and `|| ''` force lookups by an index: a join may walk the whole table.
 select run.root, run.agent, run.finished_at, run.id, run.token,
   case when run.seq = (select max(seq) from wakeful_run) then 1 else 0 end,

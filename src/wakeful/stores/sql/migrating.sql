@@ -7,7 +7,7 @@ select number, name from wakeful_migration order by number
 insert into wakeful_migration (number, name, applied_at) values (:number, :name, {now})
 
 -- migration_ledger() --
--- Each migration with what is known of it; at the end those that are half done.
+-- Each migration with its details; at the end the half-done ones.
 select migration.number, migration.name, detail.digest, detail.needs, 1 from wakeful_migration migration
 left join wakeful_migration_detail detail on detail.number = migration.number
 union all
@@ -21,6 +21,6 @@ insert into wakeful_migration_detail (number, name, digest, needs) values (:numb
 update wakeful_migration_detail set finished_at = {now} where number = :number
 
 -- older_processes(now, needs) --
--- Processes at work whose code does not know a migration. Those that do not say what they know are older than the saying.
+-- Living processes whose code does not know a migration. Processes that do not say what they know are older than that column.
 select id, host, pid, coalesce(knows, 7) from wakeful_process
 where state = 'alive' and lease_until > {now} and coalesce(knows, 7) < :needs order by id

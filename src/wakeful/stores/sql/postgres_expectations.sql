@@ -8,7 +8,7 @@ order by seq + 0 desc limit :most
 
 -- arrivals_of_type(app, type, most) --
 -- differs: by the transaction that wrote the event, which the index has. In a store that was restored into another server
--- (wakeful_origin), events that came there are the newest, whatever their numbers; earlier events are read only if those are not enough.
+-- (wakeful_origin), events that came there are the newest, independent of their numbers; earlier events are read only if those are not enough.
 with origin as materialized (
   select event_seq, cast(cast(began_in as text) as xid8) as began_in from wakeful_origin order by number desc limit 1
 ),

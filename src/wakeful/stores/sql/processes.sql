@@ -6,23 +6,23 @@ values (:id, :host, :pid, 'alive', {now}, {now} + :lease, :app, :agents, :knows,
 on conflict (id) do nothing
 
 -- renew_lease(now, id, lease) --
--- No row comes back when others have already declared this process dead: it must start again under a new identity.
+-- No row comes back if another process has declared this one dead: it must start again under a new identity.
 update wakeful_process set lease_until = {now} + :lease where id = :id and state = 'alive' returning id
 
 -- retire_process(id) --
 update wakeful_process set state = 'stopped' where id = :id and state = 'alive'
 
 -- living_processes(now) --
--- Who counts as alive, and how much of each lease is left. One that was seen to be gone (bury_gone) stays here until the end of its
--- lease: some of its runs are still to be taken back.
+-- The processes that count as alive, and the rest of each lease. A process that was seen to be gone (bury_gone) stays here until its lease
+-- expires: some of its runs are still to be taken back.
 select id, lease_until - {now} from wakeful_process where state = 'alive' or (state = 'dead' and guard is not null)
 
 -- bury_process(id) --
--- Declare a process dead. No row comes back when somebody else was first.
+-- Declares a process dead. No row comes back if another process was first.
 update wakeful_process set state = 'dead', guard = null
 where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) returning id
 
 -- bury_expired(now, id) --
--- As bury_process, but only while its lease is over: it may have been renewed since it was looked at.
+-- As bury_process, but only if its lease has expired: it may have been renewed since it was read.
 update wakeful_process set state = 'dead', guard = null
 where id = :id and (state = 'alive' or (state = 'dead' and guard is not null)) and lease_until <= {now} returning id

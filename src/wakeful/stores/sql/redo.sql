@@ -1,4 +1,4 @@
--- Replay, discard, and further runs of a family.
+-- Replay, discard, and new runs of a family.
 
 -- find_run_to_redo(id) --
 select seq, id, root, state, error, app, agent, reason,
@@ -8,10 +8,10 @@ select seq, id, root, state, error, app, agent, reason,
 from wakeful_run where id = :id {for_update}
 
 -- replay_run(now, seq, reason, data) --
--- As if it had never been tried, but for what is finished. The token rises, so that it is no first start. One that was
--- committed stays so, and only releases what is left, unless other data is given: then it is all done anew. One that was
--- cancelled is not any more; one that died while it was being undone goes on with that. `~` before its version: it may go
--- on with whatever code it meets.
+-- As if it had never been tried, except for what is finished. The token rises, so that the next claim is not a first start. A committed
+-- run stays committed and only releases what is left, unless other data is given: then everything is done again. A cancelled run is no
+-- longer cancelled; a run that died while it was being undone continues with that. `~` before its version: it may continue with any
+-- code.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
     finished_at = null, error = null, data = coalesce(:data, data), state_change = null, version = '~' || ltrim(version, '~'),
@@ -28,16 +28,16 @@ where seq = :seq
 update wakeful_run set state = 'cancelled', reason = :reason, finished_at = {now} where seq = :seq
 
 -- clear_state_fact(run_seq) --
--- A replay reads the state of its agent anew.
+-- A replay reads the state of its agent again.
 delete from wakeful_step where run_seq = :run_seq and key = 'state' and state = 'fact'
 
 -- revive_staged(root, run_seq) --
--- A committed run that was discarded and is replayed after all: what it had not begun is to be done again.
+-- A committed run that was discarded and is replayed after all: effects that it had not begun are to be done again.
 update wakeful_effect set state = 'staged', reason = 'replayed', settled_at = null
 where root = :root and run_seq = :run_seq and staged = 1 and state = 'abandoned' and settled_by is null
 
 -- family_at_work(root, seq) --
--- Other runs of a family that are not over: two at once would do the same effects beside each other.
+-- Other runs of a family that have not ended: two at once would do the same effects side by side.
 select cast(:seq as bigint), id from wakeful_run
 where root = :root and id <> root and seq <> :seq and state in ('ready', 'running', 'waiting', 'held', 'parked')
 union all
@@ -45,20 +45,20 @@ select cast(:seq as bigint), id from wakeful_run
 where id = :root and seq <> :seq and state in ('ready', 'running', 'waiting', 'held', 'parked')
 
 -- clear_failed_steps(run_seq) --
--- What comes back is kept with the remedy: no error is lost by a replay.
+-- The rows that come back are stored with the remedy: a replay loses no error.
 delete from wakeful_step where run_seq = :run_seq and state = 'failed' returning run_seq, name, error
 
 -- clear_trouble(run_seq) --
--- What was being tried again is tried anew, with a day of its own.
+-- A step that was being retried starts again, with a full retry period of its own.
 delete from wakeful_step where run_seq = :run_seq and (state = 'retrying' or key = 'failing')
 
 -- clear_failed_effects(root) --
--- Refused for good, or so it seemed: it was certainly not done, and may be tried again.
+-- Refused for good, or so it seemed: certainly not done, and may be retried.
 update wakeful_effect set state = 'retrying', tries = 0, reason = 'replayed' where root = :root and state = 'failed'
 returning root, action, error
 
 -- count_family(root) --
--- How many there are beside the first: those are in an index of their own, and it is small.
+-- How many there are in addition to the first: these have a small index of their own.
 select cast(:root as text), count(*) from wakeful_run where root = :root and id <> root
 
 -- data_of_run(seq) --
@@ -66,7 +66,7 @@ select cast(:root as text), count(*) from wakeful_run where root = :root and id 
 select seq, data from wakeful_run where seq = :seq
 
 -- insert_again(now, id, seq, reason, data) --
--- A further run of the same family: the same event, the same agent, the same effects.
+-- A new run of the same family: the same event, the same agent, the same effects.
 insert into wakeful_run (id, root, app, agent, event_seq, state, reason, due_at, created_at, data, key, priority, gathered)
 select :id, root, app, agent, event_seq, 'ready', :reason, {now}, {now}, cast(:data as text), key, priority, gathered
 from wakeful_run where seq = :seq

@@ -1,7 +1,7 @@
--- The course of a run: its steps, its attempts, how it ends or is left.
+-- The course of a run: its steps, its attempts, and how it ends or is given back.
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) --
--- Fenced by the run's token. Saving the same step again is the same write: after a lost COMMIT it is simply repeated.
+-- Fenced by the run's token. Idempotent: after a COMMIT whose answer was lost, the same write is repeated.
 insert into wakeful_step
   (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
 select seq, :key, :name, :state, :position, :tries, :attempt, :arguments, :result, :error, :started_at, :finished_at
@@ -11,19 +11,20 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
     error = excluded.error, finished_at = excluded.finished_at
 
 -- clear_step(run_seq, token, key) --
--- A failed step whose error left the handler is tried again by the run's retry.
+-- A failed step whose error left the handler is executed again by the run's retry.
 delete from wakeful_step where run_seq = :run_seq and key = :key and state in ('failed', 'fact')
 and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 
 -- finish_well(now, seq, token, output, outcome) --
--- As finish_run, for a run that is done: it has no error and no reason. One that is to stop is not: whoever asked was first.
+-- As finish_run, for a run that is done: it has no error and no reason. A run that is asked to stop does not finish: the request came
+-- first.
 update wakeful_run
 set state = 'done', reason = null, owner = null, due_at = null, place = null, output = :output, error = null, outcome = :outcome,
     finished_at = {now}
 where seq = :seq and token = :token and state = 'running' and cancel_at is null
 
 -- finish_run(now, seq, token, state, reason, output, error, outcome, failed, stopping) --
--- `stopping`: its owner knows that it is to stop.
+-- `stopping`: its owner knows that it is asked to stop.
 update wakeful_run
 set state = :state, reason = :reason, owner = null, due_at = null, output = coalesce(:output, output), error = :error,
     outcome = :outcome, attempts = attempts + :failed, finished_at = {now}
@@ -31,7 +32,7 @@ where seq = :seq and token = :token and state = 'running' and (cancel_at is null
 returning seq
 
 -- commit_run(now, seq, token, output, outcome) --
--- What it returned is out. It stays running, to release what it staged.
+-- Its output is committed. It stays running, to release its staged effects.
 update wakeful_run set output = :output, outcome = :outcome, committed_at = {now}
 where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
@@ -55,14 +56,14 @@ select seq, id, app, agent, state, outcome, committed_at, state_change, reason,
 from wakeful_run where id = :id {for_update}
 
 -- release_output(now, seq, reason, outcome) --
--- As if it had passed: the run is claimed again to release what it staged.
+-- As if it had passed its checks: the run is claimed again to release its staged effects.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, committed_at = {now}, outcome = :outcome, state_change = null
 where seq = :seq and state = 'held'
 
 -- leave_run(now, seq, token, state, reason, delay, error, failed, stopping) --
--- Give a run back: to be claimed again at once, or after a delay. One that is to stop does not go to wait before its owner
--- knows that (`stopping`).
+-- Gives a run back, to be claimed again at once or after a delay. A run that is asked to stop is not put away before its owner knows that
+-- (`stopping`).
 update wakeful_run
 set state = :state, reason = :reason, owner = null, due_at = {now} + :delay, error = :error,
     attempts = attempts + :failed

@@ -187,7 +187,7 @@ def alarm_of(row: Row) -> StoredAlarm:
 
 
 async def first_to_tell(database: Fetcher, app: str) -> Microseconds | None:
-    """The time until the next alarm of an app is to be told; None if there is none."""
+    """The time until the next notification about an alarm of an app; None if there is none."""
     rows = await database.fetch("first_to_tell", database.read_clock(), app)
     return rows[0][0] if rows else None
 

@@ -20,7 +20,7 @@ LEDGER_PAGE = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerRow:
+class OccurrenceRow:
     """A row of the ledger: the state that these occurrences ended in."""
 
     seq: int
@@ -94,12 +94,12 @@ def refusal(arrival: Arrival) -> str:
 
 async def ledger_between(
     database: Fetcher, schedule: int, first: Microseconds, last: Microseconds
-) -> AsyncIterator[list[LedgerRow]]:
+) -> AsyncIterator[list[OccurrenceRow]]:
     """The ledger of a schedule between two times, page by page."""
     after = (-1, -1)
     while True:
         rows = await database.fetch("ledger_between", schedule, first, last, *after, LEDGER_PAGE)
-        page = [LedgerRow(*row) for row in rows]
+        page = [OccurrenceRow(*row) for row in rows]
         yield page
         if len(page) < LEDGER_PAGE:
             return

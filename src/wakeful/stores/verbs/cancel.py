@@ -99,7 +99,7 @@ class FinishCancelled(OfRun[None]):
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
 
 
-class Found(NamedTuple):
+class RunToCancel(NamedTuple):
     """A run before it is asked to stop."""
 
     seq: int
@@ -118,7 +118,7 @@ class Found(NamedTuple):
     failed: bool  # its effects are being undone because it failed
 
 
-class Ending(NamedTuple):
+class StoppedRun(NamedTuple):
     """A run that has ended, for good or until a person replays it."""
 
     seq: int
@@ -148,7 +148,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     rows = yield "find_run_to_cancel", [(request.id,)]
     if not rows:
         return None
-    run = Found(*rows[0])
+    run = RunToCancel(*rows[0])
     if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
         return lost(request.claim)
     at_work = (yield "family_at_work", [(run.root, run.seq)]) if run.state == "dead" else []
@@ -169,7 +169,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
         then = "ready"
     else:
         yield "cancel_now", [(now, run.seq, request.by.name, request.note, reason, _outcome_of(run))]
-        yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
+        yield from _wind_up(now, [StoppedRun(run.seq, run.id, run.root, run.app, run.agent, reason)])
         yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
     yield from _cancel_children(now, run.seq, run.id, request.by, undo=request.undo)
@@ -195,7 +195,7 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
     if attempts:
         yield "insert_attempt", attempts
     endings = [
-        Ending(one.claim.seq, one.claim.id, one.claim.root, one.app, one.claim.agent, one.reason) for one in ended
+        StoppedRun(one.claim.seq, one.claim.id, one.claim.root, one.app, one.claim.agent, one.reason) for one in ended
     ]
     yield from _wind_up(now, endings)
     for one in ended:
@@ -219,7 +219,7 @@ def _lock_awaited(seq: int) -> Transaction[None]:
     yield "lock_approvals", [(seq,)]
 
 
-def let_go_of_keys(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+def let_go_of_keys(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
     """Free the keys of these runs for those behind them. The keys are locked before the next runs are read."""
     lanes = sorted({(row[0], row[1], row[2]) for row in (yield "lanes_of_runs", [(run.seq,) for run in runs])})
     if lanes:
@@ -237,7 +237,7 @@ def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[No
     ordered = sorted(requests, key=lambda one: one.claim.seq)
     yield "end_undoing", [(one.claim.seq,) for one in ordered]
     endings = [
-        Ending(one.claim.seq, one.claim.id, one.claim.root, one.claim.app, one.claim.agent, one.reason or "")
+        StoppedRun(one.claim.seq, one.claim.id, one.claim.root, one.claim.app, one.claim.agent, one.reason or "")
         for one in ordered
     ]
     yield from _drop_prepared(now, endings)
@@ -245,7 +245,7 @@ def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[No
         yield from _cancel_children(now, one.claim.seq, one.claim.id, Actor(by_failure(one.claim.id), "worker"))
 
 
-def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+def _wind_up(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
     """Drop everything that these runs had prepared or waited for, and free their keys."""
     if not runs:
         return
@@ -253,7 +253,7 @@ def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
     yield from let_go_of_keys(now, runs)
 
 
-def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+def _drop_prepared(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
     yield "discard_deliveries", [(now, run.seq, run.reason) for run in runs]
     yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
@@ -268,7 +268,7 @@ def _cancel_children(now: int | None, seq: int, identifier: str, by: Actor, *, u
         yield from _cancel(now, CancelRun(child, undo=undo, by=by, note=cancelled_with(identifier)))
 
 
-def _refusal(run: Found, *, undo: bool) -> str | None:
+def _refusal(run: RunToCancel, *, undo: bool) -> str | None:
     if run.state == "dead":
         return None
     if run.state in FINAL_RUN_STATES:
@@ -293,7 +293,7 @@ def by_failure(identifier: str) -> str:
     return f"run {identifier}, which failed"
 
 
-def _outcome_of(run: Found) -> str:
+def _outcome_of(run: RunToCancel) -> str:
     """A committed outcome stays; a held output is dropped."""
     told = (
         Outcome("cancelled") if run.outcome is None else Outcome(**{**from_json(run.outcome), "execution": "cancelled"})
@@ -310,6 +310,6 @@ async def failed_with(database: Fetcher, claim: Claim) -> str | None:
 
 
 async def cancelled_runs(database: Fetcher, app: str, process: str) -> list[tuple[str, str, str | None]]:
-    """The runs of a process that are to stop: each with the actor who asked, and the note."""
+    """The runs of a process that are asked to stop, each with the actor and the note."""
     rows = await database.fetch("cancelled_runs", app, process)
     return [(row[0], row[1], row[2]) for row in rows]

@@ -15,8 +15,8 @@ from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.gathered import load_gathered
 from wakeful.stores.verbs.limits import (
+    ClaimRoom,
     Limit,
-    Room,
     fair_shares,
     lift_rates,
     note_starts,
@@ -160,7 +160,7 @@ def _parts(
     now: int | None,
     request: ClaimRuns,
     open_to: Mapping[str, int],
-    rooms: Mapping[str, Room],
+    rooms: Mapping[str, ClaimRoom],
     aparts: Mapping[str, Apart],
 ) -> Transaction[tuple[dict[str, int], list[tuple[str, int]], frozenset[str]]]:
     """How many runs to claim of each agent; the wants that this covers; and the agents of which some runs are left to other processes."""
@@ -183,7 +183,7 @@ def _take_all(
     now: int | None,
     request: ClaimRuns,
     parts: Mapping[str, int],
-    rooms: Mapping[str, Room],
+    rooms: Mapping[str, ClaimRoom],
     states: dict[str, StateRead],
     aparts: Mapping[str, Apart],
 ) -> Transaction[list[Row]]:
@@ -200,7 +200,7 @@ def _take_all(
             rows += yield from take(now, request, agent, wanted[agent], rooms[agent], aparts.get(agent))
     for agent in sorted(wanted):
         if agent in request.serial:
-            room = rooms.get(agent) or Room()
+            room = rooms.get(agent) or ClaimRoom()
             found, states[agent] = yield from claim_serial(now, request, agent, room, aparts.get(agent))
             rows += found
     return rows
@@ -220,7 +220,7 @@ def _take_alone(
     now: int | None,
     request: ClaimRuns,
     agent: str,
-    rooms: Mapping[str, Room],
+    rooms: Mapping[str, ClaimRoom],
     states: dict[str, StateRead],
     apart: Apart | None,
 ) -> Transaction[list[Row]]:

@@ -20,7 +20,7 @@ NOT_BEGUN = frozenset({"staged", "retrying"})
 OVER = frozenset({"dead", "denied", "cancelled"})
 
 
-class Holder(NamedTuple):
+class KeyHolder(NamedTuple):
     """The effect that holds a key, and its run."""
 
     id: str
@@ -52,7 +52,7 @@ def asked_of(effect: str) -> tuple[str, str]:
     return effect, undo_of(effect)
 
 
-def done_by(holder: Holder, arguments: str) -> str:
+def done_by(holder: KeyHolder, arguments: str) -> str:
     """A reason that names the run whose result this is. It mentions other arguments under the same key, because they were not used."""
     other = "" if arguments == holder.arguments else ", with other arguments"
     return f"once: done by run {holder.run}{other}"
@@ -64,7 +64,7 @@ def tell_followers(now: int | None, effect: str) -> Transaction[Woken]:
     found = (yield "holder_of_key", [asked_of(effect)]) if followers else []
     if not found:
         return []
-    holder = Holder(*found[0])
+    holder = KeyHolder(*found[0])
     if holder.is_done:
         yield (
             "answer_follower",

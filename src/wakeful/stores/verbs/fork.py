@@ -12,7 +12,7 @@ from wakeful.model import FINAL_RUN_STATES
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Transaction
-from wakeful.stores.verbs.redo import Found, Redone, data_of, queue
+from wakeful.stores.verbs.redo import Redone, RunToRedo, data_of, queue
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
     """
     root = request.id.partition(".")[0]
     rows = yield "find_run_to_redo", [(one,) for one in sorted({root, request.id})]
-    found = {row[1]: Found(*row) for row in rows}
+    found = {row[1]: RunToRedo(*row) for row in rows}
     run = found.get(request.id)
     if run is None:
         return None

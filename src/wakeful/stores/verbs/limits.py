@@ -35,7 +35,7 @@ SEQ, TOKEN, CLAIMED_AT, EXPIRES_AT = 0, 4, 9, 10  # column indexes of a claimed 
 
 
 @dataclass(slots=True)
-class Window:
+class RateWindow:
     """The starts that a rate counts, and how many more it allows now. An agent's own rate counts first starts only; the rate after a
     pause counts every claim.
     """
@@ -47,11 +47,11 @@ class Window:
 
 
 @dataclass(slots=True)
-class Room:
+class ClaimRoom:
     """The remainder of one agent's limits in this claim."""
 
     free: int = NO_LIMIT
-    windows: list[Window] = field(default_factory=list)
+    windows: list[RateWindow] = field(default_factory=list)
 
     def runs(self) -> int:
         """How many runs may be claimed."""
@@ -94,14 +94,14 @@ def read_facts(now: int | None, app: str) -> Transaction[ClaimFacts]:
 
 def open_rooms(
     now: int | None, request: ClaimRuns, agents: Collection[str], facts: ClaimFacts
-) -> Transaction[dict[str, Room]]:
+) -> Transaction[dict[str, ClaimRoom]]:
     """The remaining room of each agent that has a limit or a rate after a pause. Agents without due runs get no room and are not
     locked, so that no other claim waits for them.
     """
     app = request.app
     limited = sorted(agent for agent in agents if ALL in facts.rates or agent in facts.rates or agent in request.limits)
     due = yield from due_of(now, app, limited)
-    rooms = {agent: Room(0) for agent in limited if agent not in due}
+    rooms = {agent: ClaimRoom(0) for agent in limited if agent not in due}
     if not due:
         return rooms
     yield from take_limits(app, [*([ALL] if ALL in facts.rates else []), *sorted(due)])
@@ -112,7 +112,7 @@ def open_rooms(
         )
     for agent in sorted(due):
         limit = request.limits.get(agent, Limit())
-        room = rooms[agent] = Room(windows=[*together])
+        room = rooms[agent] = ClaimRoom(windows=[*together])
         if limit.concurrency is not None:
             running = yield "count_running", [(app, agent)]
             room.free = max(0, limit.concurrency - running[0][0])
@@ -133,9 +133,9 @@ def take_limits(app: str, agents: Sequence[str]) -> Transaction[None]:
         yield "take_limit", missing
 
 
-def open_window(now: int | None, app: str, key: str, rate: Rate, *, first_starts: bool) -> Transaction[Window]:
+def open_window(now: int | None, app: str, key: str, rate: Rate, *, first_starts: bool) -> Transaction[RateWindow]:
     used = yield "count_starts", [(now, app, key, rate.within)]
-    return Window(key, rate, first_starts, rate.most - used[0][0])
+    return RateWindow(key, rate, first_starts, rate.most - used[0][0])
 
 
 def resume_key(agent: str) -> str:
@@ -151,7 +151,7 @@ def due_of(now: int | None, app: str, agents: Collection[str]) -> Transaction[se
 
 
 def take(
-    now: int | None, request: ClaimRuns, agent: str, most: int, room: Room, apart: Apart | None = None
+    now: int | None, request: ClaimRuns, agent: str, most: int, room: ClaimRoom, apart: Apart | None = None
 ) -> Transaction[list[Row]]:
     """Claim the oldest due runs of an agent. When no more may start, runs that started before can still resume."""
     details: tuple[Any, ...] = (request.process, request.versions.get(agent))
@@ -174,7 +174,7 @@ def take(
     return taken
 
 
-def note_starts(now: int | None, app: str, rows: Sequence[Row], room: Room) -> Transaction[None]:
+def note_starts(now: int | None, app: str, rows: Sequence[Row], room: ClaimRoom) -> Transaction[None]:
     """Count the claimed runs in each window, and delete starts that no window counts any more. An expired run is claimed only to be
     cancelled and does not count as a start.
     """
@@ -192,7 +192,7 @@ def _has_expired(row: Row) -> bool:
     return row[TOKEN] == 1 and row[EXPIRES_AT] is not None and bool(row[EXPIRES_AT] <= row[CLAIMED_AT])
 
 
-def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, Room]) -> Transaction[list[Microseconds]]:
+def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, ClaimRoom]) -> Transaction[list[Microseconds]]:
     """The delays until the used-up rates of agents with due runs allow a start again."""
     delays = []
     for agent in sorted(rooms):
@@ -219,7 +219,7 @@ def lift_rates(now: int | None, app: str, agents: Collection[str], facts: ClaimF
 
 
 def fair_shares(
-    now: int | None, request: ClaimRuns, parts: dict[str, int], rooms: Mapping[str, Room]
+    now: int | None, request: ClaimRuns, parts: dict[str, int], rooms: Mapping[str, ClaimRoom]
 ) -> Transaction[frozenset[str]]:
     """Take no more than a fair share of agents that other processes have too. Lowers `parts`, and returns the agents of which some runs
     are left to the others. Running runs are not counted if there is enough for all, if nothing is due, or if a single run is due:

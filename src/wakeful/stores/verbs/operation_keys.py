@@ -24,7 +24,7 @@ from wakeful.model import Decision, Effect, digest
 from wakeful.stores.request import OfRun
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effect_of, save_effects
-from wakeful.stores.verbs.followers import Holder, asked_of, done_by, tell_followers
+from wakeful.stores.verbs.followers import KeyHolder, asked_of, done_by, tell_followers
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import refusal_of
 
@@ -85,7 +85,7 @@ def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
     yield "make_operation_key", [(now, *place)]
     ((has, taken, expired),) = yield "lock_operation_key", [(now, *place)]
     found = (yield "holder_of_key", [asked_of(has)]) if has else []
-    holder = Holder(*found[0]) if found else None
+    holder = KeyHolder(*found[0]) if found else None
     if holder is not None and holder.id == effect.id and not holder.is_free(expired=False):
         return (yield from _as_stored(request))
     if holder is None or holder.id == effect.id or holder.is_free(expired=bool(expired)):
@@ -107,7 +107,7 @@ def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
     return follower
 
 
-def _following(effect: Effect, holder: Holder) -> Effect:
+def _following(effect: Effect, holder: KeyHolder) -> Effect:
     follower = replace(effect, operation=None, follows=holder.id, tries=0, due_at=0, doubtful=False)
     if holder.is_done:
         follower.state, follower.result = "confirmed", holder.result

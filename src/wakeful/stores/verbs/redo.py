@@ -55,7 +55,7 @@ OVER = frozenset({"dead", "denied", "cancelled"})
 Errors = dict[Any, list[dict[str, Any]]]
 
 
-class Found(NamedTuple):
+class RunToRedo(NamedTuple):
     """A run before the change."""
 
     seq: int
@@ -86,7 +86,7 @@ class Keyed(Protocol):
     def key(self) -> str | None: ...
 
 
-Asked = list[tuple[RedoRun, Found]]
+Asked = list[tuple[RedoRun, RunToRedo]]
 
 
 def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[Redone | None]]:
@@ -94,7 +94,7 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
     ready again, or start new ones of the same families. Each step is one query for all requests.
     """
     rows = yield "find_run_to_redo", [(one,) for one in sorted({request.id for request in requests})]
-    found = {row[1]: Found(*row) for row in rows}
+    found = {row[1]: RunToRedo(*row) for row in rows}
     at_work = yield "family_at_work", [(run.root, run.seq) for run in sorted(found.values(), key=lambda run: run.seq)]
     relatives = {row[0]: row[1] for row in at_work}
     begun: set[str] = set()
@@ -145,7 +145,7 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
     return results
 
 
-def _not_beside(run: Found, relatives: dict[int, str], begun: set[str]) -> str | None:
+def _not_beside(run: RunToRedo, relatives: dict[int, str], begun: set[str]) -> str | None:
     """Only one run of a family at a time, because they share effects."""
     if run.seq in relatives:
         return f"shares its effects with run {relatives[run.seq]}, which has not ended: wait for that run, or cancel it"
@@ -214,7 +214,7 @@ def _undone(asked: Asked) -> Transaction[set[int]]:
     return {row[0] for row in rows} | {run.seq for _, run in asked if run.undone}
 
 
-def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction[None]:
+def _replay_children(now: int | None, asked: RedoRun, run: RunToRedo) -> Transaction[None]:
     """Replay the children that were cancelled together with their caller: otherwise its calls would find them cancelled and fail again."""
     with_it = cancelled_with(run.id)
     children = [child for child, note in (yield "cancelled_children", [(run.seq,)]) if note == with_it]
@@ -284,7 +284,7 @@ def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
     return names
 
 
-def _ended_with(run: Found) -> str | None:
+def _ended_with(run: RunToRedo) -> str | None:
     """The error of a failed run, or the reason of a held one."""
     return to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else plain(run.error)
 

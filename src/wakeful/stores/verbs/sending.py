@@ -16,7 +16,7 @@ Sending = Literal["emit", "run", "checkin"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentBy:
     """Who sends an event, by which verb, and a description of the event, which the audit row completes with the result."""
 
     by: Actor

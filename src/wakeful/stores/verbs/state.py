@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wakeful.model import Claim, StateRead
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Row, Transaction
-from wakeful.stores.verbs.limits import Room, note_starts, take
+from wakeful.stores.verbs.limits import ClaimRoom, note_starts, take
 from wakeful.stores.verbs.versions import Apart
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ KEEPS = frozenset({"ready", "running", "waiting"})
 
 
 def claim_serial(
-    now: int | None, request: ClaimRuns, agent: str, room: Room, apart: Apart | None = None
+    now: int | None, request: ClaimRuns, agent: str, room: ClaimRoom, apart: Apart | None = None
 ) -> Transaction[tuple[list[Row], StateRead]]:
     """The next run of a serial agent, if one may run now, with the state. The row of the state is locked, so that two processes do not
     both see it free. If no run may start, this writes nothing: on a SQLite file, a write wakes all other processes, whose claims
