@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 SEPARATOR: Final = "\x1f"
-"""Stands between the parts of a row's names, and before the payload."""
+"""Separates the parts of a row's names from each other and from the payload."""
 
 # Numbers, and ids that Wakeful makes. All other parts are users' texts, which may contain any character.
 _NUMBERS: Final = frozenset({"seq", "run_seq", "event_seq", "schedule_seq", "from_at", "token"})
