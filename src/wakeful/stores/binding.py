@@ -215,13 +215,13 @@ def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, 
 
 
 def _plain(sql: str) -> str:
-    """A statement in lower case without its literals and types, everything else where it was."""
+    """A statement in lower case with blanks instead of literals and types, so that positions stay the same."""
     lower = _LITERAL.sub(lambda match: " " * len(match[0]), sql).lower()
     return _TYPE.sub(lambda match: " " * len(match[0]), lower)
 
 
 def _answers(plain: str) -> list[list[tuple[int, int]]]:
-    """Where the columns stand that a statement returns; several times for a union."""
+    """The spans of a statement's result columns; one list for each select of a union."""
     answers: list[list[tuple[int, int]]] = []
     depth, inside, updating, start = 0, False, False, 0
     for match in _WORD.finditer(plain):
