@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 SEPARATOR: Final = "\x1f"
-"""Stands between the parts of a row's names, and before the payload."""
+"""Separates the parts of a row's names from each other and from the payload."""
 
 # Numbers, and ids that Wakeful makes. All other parts are users' texts, which may contain any character.
 _NUMBERS: Final = frozenset({"seq", "run_seq", "event_seq", "schedule_seq", "from_at", "token"})
@@ -215,13 +215,13 @@ def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, 
 
 
 def _plain(sql: str) -> str:
-    """A statement in lower case without its literals and types, everything else where it was."""
+    """A statement in lower case with blanks instead of literals and types, so that positions stay the same."""
     lower = _LITERAL.sub(lambda match: " " * len(match[0]), sql).lower()
     return _TYPE.sub(lambda match: " " * len(match[0]), lower)
 
 
 def _answers(plain: str) -> list[list[tuple[int, int]]]:
-    """Where the columns stand that a statement returns; several times for a union."""
+    """The spans of a statement's result columns; one list for each select of a union."""
     answers: list[list[tuple[int, int]]] = []
     depth, inside, updating, start = 0, False, False, 0
     for match in _WORD.finditer(plain):

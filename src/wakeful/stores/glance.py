@@ -20,7 +20,7 @@ class Glance:
     deliveries: dict[str, Microseconds] = field(default_factory=dict)  # by channel: its next delivery
     alarms: Microseconds | None = None
     schedules: Microseconds | None = None
-    circuits: bool = False  # some circuit has recorded failures
+    circuits: bool = False  # some circuit is not closed, or has failures or parked runs
     waits: bool = False  # some waits were registered by a process that died
     held: frozenset[str] = frozenset()  # sources that a living process reads
 

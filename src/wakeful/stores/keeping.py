@@ -172,7 +172,7 @@ class Keeper:
         return gone
 
     async def remove_traces(self, request: RemoveTraces) -> int:
-        """Remove other old rows. Returns the number of events that this concerned."""
+        """Remove other old rows. Returns how many were removed or emptied."""
         count: int = await self._journal.submit(request)
         return count
 

@@ -16,7 +16,7 @@ from wakeful.stores.transaction import Row
 
 WAYS_SINCE = 20  # the migration that gave operations a way
 
-# Yields (query name, parameters), is sent the rows, and returns the author as it stands after the commit.
+# Yields (query name, parameters), is sent the rows, and returns the author as it is after the commit.
 Writing = Generator[tuple[str, Row], list[Any], "MigrationAuthor"]
 
 

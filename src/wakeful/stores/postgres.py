@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 # Every statement of the journal finds its rows by key. Without statistics, as right after a migration, the planner would read a whole
-# small table instead, and go on doing so with a cached plan when the table has grown.
+# small table instead, and keep doing so with a cached plan when the table has grown.
 ONLY_POINT_LOOKUPS = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",

@@ -83,7 +83,7 @@ class OneStatements:
         return None
 
     def _accepted(self, now: int | None, generator: Transaction[Any], events: Sequence[Row]) -> OneStatement | None:
-        """New events, with their admissions and runs. Until an event has a number, its place stands for it."""
+        """New events, with their admissions and runs. Until an event has a number, its place is used instead."""
         keys = [row[1] for row in events]
         if not 0 < len(keys) <= MOST_AT_ONCE or len(set(keys)) < len(keys):
             return None

@@ -119,7 +119,7 @@ class Shaped(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class WrittenQuery:
-    """A query as it stands in its file."""
+    """A query as written in its file."""
 
     name: str
     parameters: tuple[str, ...]

@@ -232,9 +232,9 @@ class ByPerson(Request[R]):
         others.all = others.all or bool(result)
 
     def audit(self, result: R, /) -> Audit | None:
-        """The row that says who did it, written by the same transaction; None: nothing was done."""
+        """The audit row, written by the same transaction; None if nothing was done."""
         raise NotImplementedError
 
     def counted(self, result: R, /) -> int:
-        """How many of its choice were done with it."""
+        """How many items of its bulk operation it has done."""
         return int(self.audit(result) is not None)

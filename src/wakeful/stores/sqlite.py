@@ -192,7 +192,7 @@ class SqliteBackend:
                         rows = self._encode(connection, operation.name, operation.rows)
                         before = connection.total_changes()
                         for _ in cursor.executemany(queries[operation.name], rows):
-                            pass  # the rows are of no use, but SQLite goes on only if they are taken
+                            pass  # the rows are not needed, but SQLite continues only if they are read
                         reply = connection.total_changes() - before
                     elif operation[1]:
                         name, rows = operation

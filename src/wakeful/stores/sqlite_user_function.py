@@ -87,7 +87,7 @@ class GuardedConnection:
         return self._connection.executemany(sql, rows)
 
     def _refuse_after_rollback(self) -> None:
-        """When the disk is full SQLite rolls back by itself. A function that caught the error must not go on alone."""
+        """When the disk is full SQLite rolls back by itself. A function that caught the error must not continue without a transaction."""
         if not self._connection.in_transaction:
             message = "SQLite has rolled the transaction back, because it could not write"
             raise StoreUnavailable(message)

@@ -1,7 +1,7 @@
 """The store carries out requests, over either database.
 
     await store.do(CloseCircuit(app, name, by=Actor("ada", "cli")))     changes something; the result is typed by the class
-    await circuits_of(store.database, app)                              reads something; the function stands beside the noun
+    await circuits_of(store.database, app)                              reads something; the function is in the file of the noun
 
 A patient request, which a run in flight waits for, is retried until it is stored or refused. Every other request raises
 StoreUnavailable at once when the database is gone: its caller (an HTTP request, a person) decides better what to do.

@@ -34,4 +34,4 @@ class HeldEffect:
     opened_at: Microseconds
     reason: str | None
     staged: bool
-    returns: str | None  # the JSON schema of its action's result, if it is known and was read
+    returns: str | None  # the JSON schema of its action's result, if it is known and code reads the result

@@ -2,7 +2,7 @@
 
 -- claim_facts(now, app) --
 -- Read first by a claim: agents with a run that must run alone, paused agents and rates after a pause, failing agents, whose next
--- success must be recorded; and a last row if different versions of the code are alive.
+-- success must be recorded; and a last row if living processes have different versions of the code or one was overtaken.
 select agent, 'solo', cast(null as text) from (
   select distinct agent from wakeful_run
   where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}

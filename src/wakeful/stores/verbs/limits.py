@@ -70,7 +70,7 @@ class ClaimFacts:
     paused: set[str] = field(default_factory=set)
     rates: dict[str, str] = field(default_factory=dict)  # by agent: its rate after a pause
     failing: set[str] = field(default_factory=set)  # agents whose last runs ended dead
-    versions: bool = False  # processes with different versions of the code, or runs of an older one
+    versions: bool = False  # living processes have different versions of the code, or one was overtaken
 
     def is_paused(self, agent: str) -> bool:
         return ALL in self.paused or agent in self.paused

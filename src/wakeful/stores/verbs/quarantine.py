@@ -44,12 +44,12 @@ def end_quarantined(now: int | None, requests: Sequence[EndQuarantine]) -> Trans
             first = one.accept.arrivals[0]
             named = (yield "find_alias", [(alias,) for alias in sorted(first.aliases)]) if first.aliases else []
             state, became, made = "released", named[0][1] if named else first.key, len(one.accept.arrivals)
-        settled = yield "end_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
-        if not settled:
+        closed = yield "end_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
+        if not closed:
             results[number] = None
             continue
         if state == "released":
-            yield from free_room([(one.app, settled[0][0])])
+            yield from free_room([(one.app, closed[0][0])])
         receipts: list[Receipt] = []
         if one.accept is not None:
             answer = (yield from accept_events(now, [one.accept]))[0]
