@@ -1,6 +1,6 @@
 """The HTTP API as one Starlette app. Plain routes and plain ASGI, so that accepting an event costs little beyond the store.
 
-Guard (Host, token) ──► routes ──► Door, Reader, Store
+Guard (Host, token) ──► routes ──► Door, Reader, Doer
                           └─ errors ──► problem+json
 """
 
@@ -18,14 +18,14 @@ from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.ports import AgentsPort, DoorPort, ReaderPort, ResultsPort, StorePort, WebhooksPort
+from wakeful.api.ports import AgentsPort, DoorPort, ReaderPort, ResultsPort, WebhooksPort
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
 from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
-from wakeful.stores.request import Actor
+from wakeful.stores.request import Actor, Doer
 from wakeful.surface.http import resource_routes
 from wakeful.triggers.releasing import Releasing
 
@@ -33,7 +33,7 @@ from wakeful.triggers.releasing import Releasing
 def create_api(
     door: DoorPort,
     reader: ReaderPort,
-    store: StorePort,
+    store: Doer,
     agents: AgentsPort,
     *,
     schedules: Any = None,

@@ -7,20 +7,18 @@ All are protocols, so that the API can be tested and run without a store.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
 from wakeful.operations import checking_in, quarantine
-from wakeful.stores.request import Request
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
-R = TypeVar("R")
 
 
 class DoorPort(Protocol):
@@ -33,7 +31,7 @@ class DoorPort(Protocol):
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         """Store events durably, all or none, and return a receipt for each in the same order.
 
@@ -85,14 +83,6 @@ class ReaderPort(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
 
     async def health(self) -> Shown:
         """The parts and their state; raises StoreUnavailable or SchemaMismatch."""
-        ...
-
-
-class StorePort(Protocol):
-    """Executes the changes that people make. Every call may raise StoreUnavailable."""
-
-    async def do(self, request: Request[R], /) -> R:
-        """Execute the request of a resource's verb."""
         ...
 
 
