@@ -74,7 +74,7 @@ def test_without_the_script(module):
         (["runs", "--jsn"], 'wakeful: runs: there is no option "--jsn". Did you mean "--json"?\n'),
         (["runs", "--state", "daed"], 'wakeful: runs: --state: no state "daed". Did you mean "dead"?\n'),
         (["runs", "--limit", "0"], 'wakeful: runs: --limit: "0" is not a whole number from 1 to 500\n'),
-        (["runs", "extra"], 'wakeful: runs: "extra" is one argument too many; see wakeful runs --help\n'),
+        (["runs", "extra"], 'wakeful: runs: unexpected argument "extra"; see wakeful runs --help\n'),
         (["serve", "app.py", "--grace", "soon"], "wakeful: serve: --grace: 'soon' is not a duration"),
         (["trace"], "wakeful: ID is missing: wakeful trace"),
         (["remind"], "wakeful: WHEN and TEXT are missing: wakeful remind"),
