@@ -173,7 +173,7 @@ def test_waiting_runs_are_listed_with_what_they_wait_for(wakeful, asked, monkeyp
 
 def test_doctor_sees_a_question(wakeful, asked):
     asked()
-    assert "1 approval for a person" in wakeful("doctor", code=1).out
+    assert "1 approval open" in wakeful("doctor", code=1).out
 
 
 def test_trace_shows_the_question_and_not_its_schema(wakeful, asked):

@@ -109,7 +109,7 @@ def test_a_run_that_undoes_what_it_did_because_it_failed_says_so(wakeful, folder
     (run,) = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--json").json["events"][0]["runs"]
     wakeful("once", "app.py", code=None)
     assert "The run failed: Persistent: broken, at " in wakeful("why", run).out
-    assert "failed: Persistent: broken; what it did is undone first" in wakeful("trace", run).out
+    assert "failed: Persistent: broken; its effects are undone first" in wakeful("trace", run).out
     assert "failed, and its effects are already being undone" in wakeful("cancel", run, code=1).err
     (folder / "open").touch()
     (undo,) = wakeful("effects", "--state", "held", "--json").json["effects"]

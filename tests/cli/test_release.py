@@ -98,7 +98,7 @@ def test_both_kinds_of_hold_are_listed_with_their_reason_and_what_to_do(wakeful,
     only = wakeful("runs", "--held", "--agent", "review").out
     assert "wakeful effects" not in only
     found = {one["what"]: one for one in wakeful("doctor", "--json", code=None).json["findings"]}
-    assert (found["held"]["text"], found["held"]["remedy"]) == ("2 runs for a person", "wakeful runs --held")
+    assert (found["held"]["text"], found["held"]["remedy"]) == ("2 runs held for a person", "wakeful runs --held")
 
 
 def test_its_story_names_the_check_and_the_three_ways_on(wakeful, held):

@@ -50,8 +50,8 @@ def test_a_schema_that_is_ahead(wakeful, folder):
 
 def test_migrate_postgresql(wakeful, folder, postgres_dsn):
     store = ("--store", postgres_dsn)
-    assert "to be applied 0001_engine" in wakeful("migrate", "--plan", *store).out
-    assert "to be applied 0001_engine" in wakeful("migrate", "--plan", *store).out
+    assert "to apply: 0001_engine" in wakeful("migrate", "--plan", *store).out
+    assert "to apply: 0001_engine" in wakeful("migrate", "--plan", *store).out
     applied = wakeful("migrate", *store).out
     assert "applied 0001_engine" in applied
     assert "postgres:…@" in applied

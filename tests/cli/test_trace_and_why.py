@@ -95,7 +95,7 @@ def test_what_is_not_there(wakeful, tickets):
     wakeful("migrate")
     assert wakeful("trace", "abcdefgh", code=1).err == 'wakeful: there is no run "abcdefgh": see `wakeful runs`\n'
     assert (
-        'there is no event, run, effect, delivery, question, alarm, schedule, source, reminder or expectation "x"'
+        'there is no event, run, effect, delivery, approval, alarm, schedule, source, reminder or expectation "x"'
         in wakeful("why", "x", code=1).err
     )
 
@@ -141,7 +141,7 @@ def shop(wakeful, folder):
 
 def test_why_takes_every_kind_of_id(wakeful, shop):
     told = wakeful("why", shop["sell"]).out
-    assert 'It returned {"receipt":"charged 20"}.' in told
+    assert 'The run returned {"receipt":"charged 20"}.' in told
     for words in (shop["effect"], shop["effect"][:8]):
         told = wakeful("why", words).out
         assert f"Effect {shop['effect']} is charge(20), requested at " in told

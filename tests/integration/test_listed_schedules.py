@@ -111,7 +111,7 @@ async def test_what_it_waits_for(app: App):
         told = await story(runtime, "note")
         assert 'Schedule note wakes agent note of app app by every("10' in told
         assert (
-            f"3 of its occurrences, the last of 2026-01-01 00:40:00 UTC, wait, because run {runs[0].id} is not over: "
+            f"3 of its occurrences, the last of 2026-01-01 00:40:00 UTC, wait, because run {runs[0].id} has not finished: "
             "it is waiting. They will fire as one."
         ) in told
         await app.emit("release")

@@ -71,7 +71,7 @@ def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mappin
     # A run that is now held or waits for its next try was due too.
     idle = "nothing finished" if left else "nothing was due"
     first = ", ".join([*([f"{done} now"] if done else []), *([idle] if nothing else []), *sent])
-    return f"{first}; left for later: {rest}" if rest else first
+    return f"{first}; {rest} left for later" if rest else first
 
 
 def words_about(messages: Mapping[str, int]) -> list[str]:
