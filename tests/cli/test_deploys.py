@@ -88,7 +88,7 @@ def test_a_plan_names_locks_sizes_and_times(wakeful, folder, postgres_url):
     with knowing(NEXT):
         said = wakeful("migrate", "--plan", "--store", postgres_url).out
         steps = wakeful("migrate", "--plan", "--json", "--store", postgres_url).json
-    assert "to be applied 9001_later" in said
+    assert "to apply: 9001_later" in said
     assert "9001_later (expands: older processes keep working)" in said
     assert "ACCESS EXCLUSIVE on wakeful_run (about" in said
     assert "create index concurrently if not exists wakeful_run_later on wakeful_run (later)" in said

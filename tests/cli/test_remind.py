@@ -83,7 +83,7 @@ def test_the_one_app_of_a_store_needs_no_code(desk: Path, wakeful: Wakeful):
     (desk / "app.py").rename(desk / "desk.py")
     said = wakeful("remind", "in 20 minutes", "call the bank")
     assert said.out.startswith("reminder r-")
-    assert "`wakeful serve APP` tells it" in said.err
+    assert "start `wakeful serve APP`; if it starts after" in said.err
     (shown,) = wakeful("reminders", "--json").json["reminders"]
     assert (shown["app"], shown["to"], shown["text"]) == ("desk", "reminders", "call the bank")
     (desk / "other.py").write_text(APP.replace('"desk"', '"other"'))
