@@ -23,7 +23,7 @@ from support.stores import an_arrival
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.model import WENT_WELL, Claim
 from wakeful.rate import Rate
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore

@@ -414,7 +414,7 @@ AT_THE_AUTHOR = {
 MIGRATE = """
 import json, os, signal, sys
 import apsw
-from support.schemas import later
+from support.schemas import knowing, later
 from wakeful.cli import main
 
 apsw.connection_hooks.append(
@@ -435,7 +435,7 @@ def new_url(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> str
 async def migrate(url: str, *files: Migration, by: str = "ada") -> int:
     """The exit code of `wakeful migrate` of a version that knows these files."""
     known = to_json([(one.number, one.sql, one.name) for one in files]).decode()
-    path = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    path = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
     words = [sys.executable, "-c", MIGRATE, url, by, known]
     process = await asyncio.create_subprocess_exec(*words, env={**os.environ, **path})
     return await process.wait()
@@ -458,12 +458,14 @@ class TestCheckIn:
     ):
         store = await stores(store_url)
         expected = to_json({"name": "nightly backup", "subject": "nightly backup"}).decode()
-        await store.do(KeepExpectations(APP, [DeclaredExpectation("nightly backup", "event", expected)]))
+        await store.do(KeepExpectations(APP, [DeclaredExpectation("nightly backup", "by", expected)]))
         dying = await stores(store_url, probe=Dies(point))
         door = Door(APP, Router([]), dying, SystemClock(), owners={})
         routes = checkin_routes(door, reader(dying), SimpleNamespace(name=APP), ApiSettings(token=TOKEN))
         http = httpx2.AsyncClient(transport=httpx2.ASGITransport(Starlette(routes=routes)), base_url="http://localhost")
-        asking = asyncio.create_task(http.post("/v1/checkins/nightly%20backup?id=1", headers={OPERATOR: "ada"}))
+        asking = asyncio.create_task(
+            http.post("/v1/checkins/nightly%20backup?id=1", json={}, headers={OPERATOR: "ada"})
+        )
         while not dying.journal.is_dead():
             await asyncio.sleep(0)
             assert not asking.done(), asking

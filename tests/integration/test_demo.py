@@ -36,7 +36,7 @@ from wakeful.demo.live import LiveView
 from wakeful.demo.orders import pace_for
 from wakeful.demo.scene import Advice, Message, Row, Scene, what_became_of
 from wakeful.demo.seats import Seats
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.stores.opening import open_database
 
 LONGEST = 60.0

@@ -14,7 +14,7 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import NotFound
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.retiring import StillServed, plan_retirement, retire
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.resources.apps import apps
 from wakeful.resources.desk import looking
 from wakeful.runtime import Runtime

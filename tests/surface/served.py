@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from support.tokens import TOKEN
 from wakeful.http.problem import HANDLED, answer_with_problem
 from wakeful.http.security import ApiSettings
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.store import DatabaseStore

@@ -13,7 +13,11 @@ def checkin_paths() -> Json:
         "operationId": "check_in",
         "summary": "Say that something was done that is expected under this name",
         "description": "Makes an event of type wakeful.checkin, and answers after it is on disk.",
-        "parameters": [name, query("id", identifier, "The same id again is a duplicate; default: a new one"), operator()],
+        "parameters": [
+            name,
+            query("id", identifier, "The same id again is a duplicate; default: a new one"),
+            operator(),
+        ],
         "requestBody": {"required": False, "content": {PLAIN: {"schema": {"description": "The event's data"}}}},
         "responses": {
             "202": answer("What became of the event", reference("Receipts")),

@@ -30,7 +30,11 @@ from wakeful.errors import (
     WakefulError,
 )
 from wakeful.output.outbox import LATE
-from wakeful.readers.reader import Reader
+from wakeful.resources import alarms, approvals, pauses
+from wakeful.resources import processes as known_processes
+from wakeful.resources import sources as noun_of_sources
+from wakeful.resources.desk import Desk, Reads, looking
+from wakeful.resources.quarantine_reading import page_of_inputs
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
 from wakeful.shell.carrying import number
@@ -38,6 +42,8 @@ from wakeful.shell.opening import chosen_store, is_store
 from wakeful.shell.terminal import hanging, plain, print_json, terminal
 from wakeful.size import in_bytes
 from wakeful.stores.grants import lacking, needed
+from wakeful.stores.guards import read_guards
+from wakeful.stores.known import count_runs, retired_apps, waiting_channels, waiting_inputs
 from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.origins import Origin
 from wakeful.stores.store import Database
@@ -229,10 +235,10 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
     except WakefulError as error:
         return [Finding("store", "broken", str(error))]
     try:
-        reader = Reader(database)
+        desk = looking(Reads(database))
         started = time.perf_counter()
         try:
-            await reader.health()
+            await desk.reads.health()
         except SchemaMismatch as error:
             findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
             findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
@@ -240,17 +246,17 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
         findings += schema(standing(database.dialect, await database.ledger()))
-        findings += await origin(database, reader, url)
+        findings += await origin(database, desk, url)
         if database.dialect == "postgres":
             findings += await server(url)
             findings += await rights(database)
-        findings.append(await clock(reader, local=database.dialect == "sqlite"))
-        findings += await processes(reader)
-        findings += await schedules(reader)
-        findings += await sources(reader)
-        findings += await outbox(reader)
-        findings += await people(reader)
-        findings += await guarded(reader, app)
+        findings.append(await clock(desk, local=database.dialect == "sqlite"))
+        findings += await processes(desk)
+        findings += await schedules(desk)
+        findings += await sources(desk)
+        findings += await outbox(desk)
+        findings += await people(desk)
+        findings += await guarded(desk, app)
     except EncryptionKeyMissing as error:
         findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
     except StoreForbidden as error:
@@ -286,12 +292,12 @@ def schema(found: Standing) -> list[Finding]:
     return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
 
 
-async def origin(database: Database, reader: Reader, url: str) -> list[Finding]:
+async def origin(database: Database, desk: Desk, url: str) -> list[Finding]:
     """A copy of a store is told; nothing is said of one that is where it always was."""
     found = [Origin(*row) for row in await database.fetch("list_origins")]
     path = sqlite_path(url)
     here = None if path is None else path.absolute()
-    told = copied(found, await database.identity(), is_file=path is not None, now=await reader.time(), here=here)
+    told = copied(found, await database.identity(), is_file=path is not None, now=await desk.reads.time(), here=here)
     return [] if told is None else [Finding("origin", "look", *told)]
 
 
@@ -338,11 +344,11 @@ async def rights(database: Database) -> list[Finding]:
     return [Finding("rights", "broken", *lacking(role, missing_rights))]
 
 
-async def clock(reader: Reader, *, local: bool) -> Finding:
+async def clock(desk: Desk, *, local: bool) -> Finding:
     if local:
         return Finding("clock", "good", "this machine's own: a SQLite store has no other")
     before = time.time_ns() // 1000
-    theirs = await reader.time()
+    theirs = await desk.reads.time()
     ours = (before + time.time_ns() // 1000) // 2
     skew = abs(theirs - ours)
     if skew <= TOLERATED_SKEW:
@@ -352,8 +358,8 @@ async def clock(reader: Reader, *, local: bool) -> Finding:
     return Finding("clock", "look", text, "leases and due times go by the database's clock; let NTP set both")
 
 
-async def processes(reader: Reader) -> list[Finding]:
-    listed = [one for one in await reader.processes() if one["state"] == "alive"]
+async def processes(desk: Desk) -> list[Finding]:
+    listed = [one for one in await known_processes.processes(desk) if one["state"] == "alive"]
     alive = [one for one in listed if one["lease_left"] > 0]
     late = [one for one in listed if one["lease_left"] <= 0]
     found = []
@@ -371,37 +377,37 @@ async def processes(reader: Reader) -> list[Finding]:
     return found
 
 
-async def schedules(reader: Reader) -> list[Finding]:
+async def schedules(desk: Desk) -> list[Finding]:
     """What wakes by time, and whether somebody is there to fire it."""
     found = []
-    present = await reader.time()
-    for one in await reader.live_schedules():
-        behind = one["next"] is not None and present - one["next"] > LATE_TO_FIRE
+    present = await desk.reads.time()
+    for app, count, due in await desk.reads.fetch("live_schedules"):
+        behind = due is not None and present - due > LATE_TO_FIRE
         when = "none is due any more"
-        if one["next"] is not None:
+        if due is not None:
             when = (
-                f"the first has been due for {readable(present - one['next'])}"
+                f"the first has been due for {readable(present - due)}"
                 if behind
-                else f"the next in {readable(one['next'] - present)}"
-                if one["next"] > present
+                else f"the next in {readable(due - present)}"
+                if due > present
                 else "the next is due now"
             )
         found.append(
             Finding(
                 "schedules",
                 "look" if behind else "good",
-                f"{number(one['count'], 'schedule')} of app {one['app']}, {when}",
+                f"{number(count, 'schedule')} of app {app}, {when}",
                 "is a worker alive that has its agent? `wakeful schedules` lists them" if behind else None,
             )
         )
     return found
 
 
-async def sources(reader: Reader) -> list[Finding]:
+async def sources(desk: Desk) -> list[Finding]:
     """What brings events in, and whether it can be read."""
     found: list[Finding] = []
-    retired = await reader.of_apps.retired()
-    listed = [one for one in await reader.sources() if one["app"] not in retired]
+    retired = await retired_apps(desk.reads)
+    listed = [one for one in await noun_of_sources.sources(desk) if one["app"] not in retired]
     for one in listed:
         name = f"{one['kind']} {one['name']} of app {one['app']}"
         unread = "" if one["unread"] is None else f"; {one['unread']}"
@@ -419,9 +425,9 @@ async def sources(reader: Reader) -> list[Finding]:
     return found
 
 
-async def outbox(reader: Reader) -> list[Finding]:
+async def outbox(desk: Desk) -> list[Finding]:
     """What waits for channels, and since when."""
-    waiting, present = await reader.waiting_channels(), await reader.time()
+    waiting, present = await waiting_channels(desk.reads), await desk.reads.time()
     if not waiting:
         return [Finding("outbox", "good", "nothing waits")]
     return [
@@ -438,12 +444,12 @@ async def outbox(reader: Reader) -> list[Finding]:
     ]
 
 
-async def guarded(reader: Reader, app: Declarations | None) -> list[Finding]:
+async def guarded(desk: Desk, app: Declarations | None) -> list[Finding]:
     """Which apps are guarded by a token, and whether nobody can answer what this app asks, since it has none."""
     from wakeful.operations.guarding import REMEDY, unguarded
     from wakeful.stores.guards import LOCK
 
-    names = sorted({name for name, hashed in await reader.guards() if hashed != LOCK})
+    names = sorted({name for name, hashed in await read_guards(desk.reads) if hashed != LOCK})
     if names:
         words = f"{', '.join(names)}: commands that decide for people ask for WAKEFUL_TOKEN"
         found = [Finding("token", "good", words)]
@@ -453,26 +459,26 @@ async def guarded(reader: Reader, app: Declarations | None) -> list[Finding]:
     return found if danger is None else [*found, Finding("token", "look", danger, REMEDY)]
 
 
-async def people(reader: Reader) -> list[Finding]:
+async def people(desk: Desk) -> list[Finding]:
     """What is waiting for a person."""
-    counts = await reader.counts()
+    counts = await count_runs(desk.reads)
     dead = counts.get("dead", 0)
     # A question that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
-    listed = (await reader.alarms(state="open"))["alarms"]
+    listed = await alarms.alarms(desk, state="open")
     open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
     found = [Finding("runs", "good", summary)]
-    held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
+    held, dead_deliveries = counts.get("held", 0), (await desk.reads.fetch("count_dead_deliveries"))[0][0]
     if held:
         found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
-    questions = (await reader.approvals(state="open", limit=MANY))["approvals"]
+    questions = (await approvals.approvals(desk, state="open", limit=MANY)).items
     if questions:
         count = f"{MANY} questions or more" if len(questions) == MANY else number(len(questions), "question")
         found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
-    paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
+    paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await pauses.pauses(desk) if one["paused"]]
     if paused:
         found.append(Finding("paused", "look", ", ".join(paused), "`wakeful pause` lists it, `wakeful resume` ends it"))
-    inputs = sum(one["count"] for one in await reader.waiting_inputs())
+    inputs = sum(one["count"] for one in await waiting_inputs(desk.reads))
     if dead or dead_deliveries or inputs:
         parts = [number(dead, "run")] if dead else []
         parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []
@@ -480,7 +486,7 @@ async def people(reader: Reader) -> list[Finding]:
         found.append(Finding("dead letters", "look", " and ".join(parts), "wakeful dead list"))
     else:
         found.append(Finding("dead letters", "good", "none"))
-    room = (await reader.quarantine(limit=1))["unverified"]
+    room = (await page_of_inputs(desk, limit=1)).more["unverified"]
     if cut := room["cut"]:
         count, size, since = (
             sum(one["count"] for one in cut),

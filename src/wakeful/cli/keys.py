@@ -16,7 +16,7 @@ from wakeful.clock import SystemClock
 from wakeful.errors import did_you_mean
 from wakeful.operations.rotation import Rotated, rotate
 from wakeful.settings import encryption_keys
-from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store, actor_of
+from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.shell.carrying import carry_out, number
 from wakeful.shell.opening import chosen_store, refuse_missing
 from wakeful.shell.terminal import print_json, say

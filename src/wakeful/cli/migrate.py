@@ -12,7 +12,7 @@ from pathlib import Path
 from wakeful.clock import SystemClock, duration, readable
 from wakeful.errors import ConfigError, NotFound
 from wakeful.settings import shown_store, sqlite_path
-from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store, actor_of, seconds
+from wakeful.shell.arguments import Command, Parser, actor_of, add_app, add_json, add_store, seconds
 from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import print_json
 from wakeful.size import in_bytes

@@ -1,8 +1,8 @@
-"""What the store says: every event and every run, read again and again through the same reader that the API uses."""
+"""What the store says: every event and every run, read again and again as the API reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -10,7 +10,11 @@ from typing import Any, Literal
 from wakeful.demo.app import ACT, STEPS
 from wakeful.demo.counter import Counter, Key
 from wakeful.model import FINAL_RUN_STATES
-from wakeful.readers.reader import Reader
+from wakeful.resources.declare import Page
+from wakeful.resources.desk import Reads, looking
+from wakeful.resources.events import events
+from wakeful.resources.run_reading import whole_runs
+from wakeful.resources.runs import runs
 
 Identity = tuple[str, str]  # CloudEvents': source and id
 Mark = Literal["done", "working", "again", "held", "failed", "cut", "open"]
@@ -62,7 +66,7 @@ class Seen:
     remedies: list[Remedy] = field(default_factory=list)
     kept: int | None = None  # steps that were recorded when its worker was killed
 
-    def update(self, run: dict[str, Any]) -> None:
+    def update(self, run: Mapping[str, Any]) -> None:
         self.state = run["state"]
         self.crashes = run["crashes"]
         self.tries = max(run["attempts"] + run["crashes"], int(run["started_at"] is not None))
@@ -128,37 +132,34 @@ class Seen:
 class Board:
     """Everything that was accepted and what became of it."""
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+    def __init__(self, reads: Reads) -> None:
+        self.desk = looking(reads)
         self.events: dict[Identity, dict[str, Any]] = {}
         self.runs: dict[str, Seen] = {}
 
     async def read(self) -> None:
         """New events, new runs, and what changed in those that are not at their end, or that a person may replay."""
-        runs = await self._new("runs", lambda run: run["id"] not in self.runs)
+        made = await self._new(runs, lambda run: run["id"] not in self.runs)
         # After the runs, so that the event of each is known.
-        events = await self._new("events", lambda event: (event["source"], event["id"]) not in self.events)
-        self.events |= {(event["source"], event["id"]): event for event in events}
-        for run in runs:
+        came = await self._new(events, lambda event: (event["source"], event["id"]) not in self.events)
+        self.events |= {(event["source"], event["id"]): event for event in came}
+        for run in made:
             identity = (run["event"]["source"], run["event"]["id"])
             subject = (self.events[identity]["subject"] or "").rpartition("/")[2]  # of a file, its name
             created_at = moment(run["created_at"]) or 0.0
             self.runs[run["id"]] = Seen(run["id"], run["agent"], run["event"]["type"], identity, created_at, subject)
         changing = [seen for seen in self.runs.values() if seen.is_open or seen.state == "dead"]
-        for seen, found in zip(changing, await self.reader.whole_runs([seen.id for seen in changing]), strict=True):
+        for seen, found in zip(changing, await whole_runs(self.desk, [seen.id for seen in changing]), strict=True):
             if found is not None:
                 seen.update(found)
 
-    async def _new(
-        self, noun: Literal["runs", "events"], is_new: Callable[[dict[str, Any]], bool]
-    ) -> list[dict[str, Any]]:
+    async def _new(self, read: Callable[..., Awaitable[Page[Any]]], is_new: Callable[[Any], bool]) -> list[Any]:
         """What a listing has that was not seen yet, the oldest first. Listings begin with the newest."""
-        read = self.reader.runs if noun == "runs" else self.reader.events
-        page = await read(limit=PAGE)
-        found: list[dict[str, Any]] = page[noun]
-        while page["next"] is not None and is_new(found[-1]):
-            page = await read(limit=PAGE, after=page["next"])
-            found += page[noun]
+        page = await read(self.desk, limit=PAGE)
+        found = page.items
+        while page.next is not None and is_new(found[-1]):
+            page = await read(self.desk, limit=PAGE, after=page.next)
+            found += page.items
         return [one for one in reversed(found) if is_new(one)]
 
     def accepted(self) -> set[Identity]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Self
 
 from wakeful.demo.board import moment
-from wakeful.readers.reader import Reader
+from wakeful.resources.desk import Desk
+from wakeful.resources.processes import processes
 
 LOOK_EVERY = 0.03
 
@@ -60,10 +61,10 @@ class Child:
             ending = f"{what} {self.pid} ended with {self.ending}, and not by this demonstration."
             raise ChildDied("\n".join([f"{ending} The end of its log:", *said]))
 
-    async def join(self, reader: Reader) -> None:
+    async def join(self, desk: Desk) -> None:
         """Wait until the store has a row of this worker."""
         while self.joined_at is None:
-            for one in await reader.processes():
+            for one in await processes(desk):
                 if one["pid"] == self.pid and one["state"] == "alive":
                     self.joined_at = moment(one["started_at"])
             await asyncio.sleep(LOOK_EVERY)

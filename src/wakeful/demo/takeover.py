@@ -40,7 +40,7 @@ class Takeover:
             INBOX: str(stage.folder / "inbox"),
         }
         stage.worker = await Child.start("wakeful.demo.worker", log=stage.folder / "worker.log", **variables)
-        await stage.worker.join(stage.board.reader)
+        await stage.worker.join(stage.board.desk)
 
     async def kill_and_resume(self) -> None:
         """SIGKILL in the middle of some runs; a moment without a worker; then another one, and what it takes over.

@@ -99,6 +99,11 @@ async def find(desk: Desk, key: str) -> AlarmWithChanges | None:
     return None
 
 
+async def runs_of(desk: Desk, key: str) -> list[str]:
+    """The dead and held runs that an alarm is about, the newest first."""
+    return [row[0] for row in await desk.reads.fetch("runs_of_alarm", key)]
+
+
 def tell(alarm: Alarm) -> None:
     """Fill in what is in no row: the sentences that its key stands for."""
     alarm["subject"] = title_of(alarm["key"], alarm["text"], agent=alarm["agent"], count=alarm["count"])

@@ -16,6 +16,7 @@ from wakeful.operations.retiring import StillServed, plan_retirement, refuse_unk
 from wakeful.resources.declare import About, Column, Count, Listing, Moment, Param, Refused, Resource, Verb
 from wakeful.resources.desk import NOW, Desk
 from wakeful.resources.words import Look, plain
+from wakeful.stores import known as stored
 
 SHOWN_NAMES = 4
 
@@ -58,8 +59,13 @@ class Retirement(TypedDict):
 # reading
 
 
+async def names(desk: Desk) -> list[str]:
+    """The names of all apps that have worked on this store."""
+    return sorted(await stored.known_apps(desk.reads))
+
+
 async def apps(desk: Desk) -> list[App]:
-    known, retired = await desk.reader.apps(), await desk.reader.of_apps.retired()
+    known, retired = await stored.known_apps(desk.reads), await stored.retired_apps(desk.reads)
     workers = await counted(desk, "workers_of_apps", NOW)
     schedules, alarms = await counted(desk, "schedules_of_apps"), await counted(desk, "alarms_of_apps")
     return [
@@ -69,9 +75,9 @@ async def apps(desk: Desk) -> list[App]:
             workers=workers.get(name, 0),
             agents=sorted(one for one in known.get(name, ()) if not one.startswith(OWN_AGENTS)),
             schedules=schedules.get(name, 0),
-            runs=await desk.reader.of_apps.unfinished(name),
+            runs=await stored.unfinished(desk.reads, name),
             alarms=alarms.get(name, 0),
-            retired=retired.get(name),
+            retired=cast("RetiredBy | None", retired.get(name)),
         )
         for name in sorted(known.keys() | retired.keys())
     ]
@@ -87,10 +93,10 @@ Live = Annotated[bool, Param("although live workers serve it")]
 
 
 async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
-    plan = await plan_retirement(desk.reader, name)
+    plan = await plan_retirement(desk.reads, name)
     store = cast("retiring.Retiring", desk.store)
     try:
-        done = await retiring.retire(desk.reader, store, plan, by=desk.by, note=desk.note, live=live)
+        done = await retiring.retire(desk.reads, store, plan, by=desk.by, note=desk.note, live=live)
     except StillServed as error:
         words = str(error) if desk.by.way == "cli" else str(error).replace("--live", '"live": true')
         raise Refused(words, kind="still-served", title="Live workers serve it") from None
@@ -99,12 +105,12 @@ async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
 
 async def plan(desk: Desk, name: str, *, live: Live = False) -> Retirement:
     del live
-    return cast("Retirement", (await plan_retirement(desk.reader, name)).to_json())
+    return cast("Retirement", (await plan_retirement(desk.reads, name)).to_json())
 
 
 async def retired_apps(desk: Desk, name: str, **_: Any) -> list[str]:
     """The app whose token it takes."""
-    await refuse_unknown(desk.reader, name)
+    await refuse_unknown(desk.reads, name)
     return [name]
 
 

@@ -33,9 +33,9 @@ async def groups(
     error: Annotated[str | None, Param("only those whose error contains this", metavar="TEXT")] = None,
 ) -> list[DeadGroup]:
     choice = Choice(agent, error)
-    found = [one.to_json() for one in (await plan_redo(desk.reader, choice)).groups]
-    found += [one.to_json() for one in (await plan_redelivery(desk.reader, choice)).groups]
-    found += [] if agent or error else await dead_inputs(desk.reader)
+    found = [one.to_json() for one in (await plan_redo(desk.reads, choice)).groups]
+    found += [one.to_json() for one in (await plan_redelivery(desk.reads, choice)).groups]
+    found += [] if agent or error else await dead_inputs(desk.reads)
     return cast("list[DeadGroup]", found)
 
 

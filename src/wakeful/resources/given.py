@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from typing_extensions import get_type_hints
 
 from wakeful.errors import did_you_mean
-from wakeful.resources.declare import NEEDED, UNSET, Param
+from wakeful.resources.declare import NEEDED, Param
 
 Kind = Literal["text", "flag", "number", "choice", "json"]
 REQUIRED = inspect.Parameter.empty

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.declare import About, Column, Count, Listing, Moment, OfApp, Resource
+from wakeful.resources.declare import About, Column, Count, Listing, Moment, MomentOrNone, OfApp, Resource
 from wakeful.resources.desk import Desk
 
 
@@ -24,6 +24,21 @@ class Lock(TypedDict):
 
 async def locks(desk: Desk, *, app: OfApp = None) -> list[Lock]:
     return [one for one in await desk.reads.rows(Lock, "list_locks") if app in {None, one["app"]}]
+
+
+class AwaitedLock(TypedDict):
+    """A lock that a run waits for, and the run that has it."""
+
+    name: str
+    since: Moment
+    run: str | None
+    agent: str | None
+    taken_at: MomentOrNone
+
+
+async def awaited_by(desk: Desk, run: str) -> list[AwaitedLock]:
+    """The locks that a run waits for, by its whole id."""
+    return await desk.reads.rows(AwaitedLock, "waits_for_locks", run)
 
 
 RESOURCE = Resource(

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from wakeful.clock import to_text
 from wakeful.errors import ConfigError, IdempotencyConflict, InvalidTime, NotFound, TooLate, did_you_mean
 from wakeful.model import FINAL_RUN_STATES, ReminderState
+from wakeful.resources.apps import names
 from wakeful.resources.declare import (
     LONGEST_PAGE,
     About,
@@ -133,8 +134,8 @@ async def none(desk: Desk, **_: Any) -> str:
 
 
 async def told(desk: Desk, one: Reminder) -> list[Line]:
-    story = (await desk.reader.why(one["id"]) or {"story": []})["story"]
-    return [line(plain_lines(sentence)) for sentence in story]
+    told = None if desk.story is None else await desk.story(desk.reads, one["id"])
+    return [line(plain_lines(sentence)) for sentence in (told or {"story": []})["story"]]
 
 
 # what is done
@@ -177,7 +178,7 @@ def kept_by(desk: Desk, app: str) -> Any:
 
 async def the_app(desk: Desk) -> str:
     """The one app that works on this store: a reminder needs none of its code."""
-    known: list[str] = sorted(await desk.reader.apps())
+    known = await names(desk)
     if len(known) != 1:
         apps = f"several apps ({', '.join(map(plain, known))})" if known else "no app yet"
         message = f"whose reminder? This store has {apps}"

@@ -31,6 +31,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.words import Look, in_json, indented_json, line, plain, plain_lines
+from wakeful.stores.known import apps_of_agent, known_agents
 from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
@@ -200,9 +201,9 @@ async def app_meant(desk: Desk, agent: str, app: str | None) -> str:
 
 async def only_app_of(desk: Desk, agent: str) -> str:
     keeping = {one["app"] for one in await desk.reads.rows(State, "list_states", agent)}
-    seen = sorted(keeping | set(await desk.reader.apps_of_agent(agent)))
+    seen = sorted(keeping | set(await apps_of_agent(desk.reads, agent)))
     if not seen:
-        hint = did_you_mean(agent, await desk.reader.known_agents())
+        hint = did_you_mean(agent, await known_agents(desk.reads))
         message = (
             f'no agent "{plain(agent)}" has run here.{hint} With --app APP or --of NAME it is changed all the same'
         )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import Receipt
-from wakeful.readers.reader import LONGEST_PAGE, Reader
+from wakeful.resources.declare import LONGEST_PAGE, Page
+from wakeful.resources.desk import Desk
+from wakeful.resources.events import events
+from wakeful.resources.run_reading import find_run
+from wakeful.resources.runs import runs
 
 Which = Receipt | str | Mapping[str, Any]
 
@@ -42,27 +46,22 @@ def output_of(run: Mapping[str, Any]) -> Any:
     return run["output"]
 
 
-async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
+async def read_runs(desk: Desk, **which: Any) -> list[dict[str, Any]]:
     """All runs of a store, each with everything about it, in the order in which they were made."""
-    found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))
-    runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
-    return [run for run in runs if run is not None]
+    found = [await find_run(desk, run["id"]) for run in await oldest_first(desk, runs, **which)]
+    return [cast("dict[str, Any]", run) for run in found if run is not None]
 
 
-async def read_events(reader: Reader) -> list[dict[str, Any]]:
+async def read_events(desk: Desk) -> list[dict[str, Any]]:
     """All events of a store, in the order in which they came."""
-    found = await every_page(lambda after: reader.events(limit=LONGEST_PAGE, after=after))
-    return list(reversed(found["events"]))
+    return await oldest_first(desk, events)
 
 
-async def every_page(page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The lists of all pages, each put together."""
-    whole: dict[str, list[dict[str, Any]]] = {}
-    after = None
-    while True:
-        found = await page(after)
-        after = found.pop("next")
-        for name, rows in found.items():
-            whole.setdefault(name, []).extend(rows)
-        if after is None:
-            return whole
+async def oldest_first(desk: Desk, read: Callable[..., Awaitable[Page[Any]]], **which: Any) -> list[dict[str, Any]]:
+    """All items of a listing that begins with the newest."""
+    page = await read(desk, **which, limit=LONGEST_PAGE)
+    found = page.items
+    while page.next is not None:
+        page = await read(desk, **which, limit=LONGEST_PAGE, after=page.next)
+        found += page.items
+    return found[::-1]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from wakeful.resources import approvals
+from wakeful.resources.desk import Desk
 from wakeful.why.event import why_known
-from wakeful.why.words import StorySource
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 
 
-async def why_question(reader: StorySource, identifier: str) -> Shown | None:
+async def why_question(desk: Desk, identifier: str) -> Shown | None:
     """The story of a question, by its id or the beginning of it; None if there is none."""
-    question = await reader.approval(identifier)
-    told = None if question is None else await why_known(reader, question["run"])
+    question = await approvals.find(desk, identifier)
+    told = None if question is None else await why_known(desk, question["run"])
     if question is None or told is None:
         return None
     subject = {"kind": "question", "id": question["id"]}
