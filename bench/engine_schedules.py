@@ -89,7 +89,7 @@ async def at_once(store: str, count: int) -> float:
 
 
 async def lateness(store: str, samples: int) -> tuple[float, float]:
-    """Milliseconds from an instant to the handler's first line, p50 and p99, while nothing else goes on."""
+    """Milliseconds from an occurrence to the handler's first line, p50 and p99, while nothing else goes on."""
     late: list[float] = []
     app = make_app(store, late)
     async with app.running(migrate=True) as runtime:

@@ -98,7 +98,7 @@ async def asleep(store: str, count: int) -> float:
         spare_the_collector()
         moment = datetime.now(UTC) + timedelta(seconds=BEFORE_ALL + count / ASLEEP_PER_SECOND)
         await emit(app, count, moment)
-        await runtime.worker.settled()
+        await runtime.worker.drained()
         counts = await count_runs(runtime.reader)
         if counts != {"waiting": count} or datetime.now(UTC) >= moment:
             message = f"not everybody was asleep in time, so the figures mean nothing: {counts}"

@@ -87,7 +87,7 @@ async def wake(app: App, runtime: Runtime, woken: Woken, name: str) -> float:
     """Milliseconds from the answer to an event until the run that waits for it goes on."""
     woken[name] = asyncio.get_running_loop().create_future()
     await app.emit("bench.asked", id=name)
-    await runtime.worker.settled()  # it waits
+    await runtime.worker.drained()  # it waits
     await app.emit(AWAITED, id=f"answer to {name}", subject=name)
     accepted = time.perf_counter()
     went_on = await woken[name]

@@ -1,6 +1,6 @@
 """The floor of schedules: bare statements that store what an occurrence needs, with nothing of a scheduler around them.
 
-An event, its admission, a run, a row of the ledger and the schedule's next instant for each occurrence, 500 to a transaction.
+An event, its admission, a run, a row of the ledger and the schedule's next occurrence for each occurrence, 500 to a transaction.
 """
 
 import asyncio

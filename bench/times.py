@@ -27,5 +27,5 @@ class Times(Places):
             )  # fmt: skip
             yield Figure(
                 f"lateness of a quiet schedule, {name}", f"p50 {found['p50']:.1f} ms, p99 {found['p99']:.1f} ms", "–", None,
-                "p50 ≤ 10 ms", "", found["p50"] <= 10, "from its instant to the handler's first line",
+                "p50 ≤ 10 ms", "", found["p50"] <= 10, "from its occurrence to the handler's first line",
             )  # fmt: skip

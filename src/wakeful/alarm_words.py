@@ -149,7 +149,7 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "`wakeful dead --agent {rest}` lists the errors; `wakeful resume {rest}` lets it go on",
     ),
     "missed": Words(
-        "Schedule {rest} missed an instant",
+        "Schedule {rest} missed an occurrence",
         "`wakeful why {rest}` tells which and why; `wakeful backfill` does them later",
         "Schedule {rest} missed {count} times",
     ),
@@ -159,7 +159,7 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "heartbeat": Words(
         "Heartbeat {rest} does not work",
-        "`wakeful why {rest}` tells what became of its last beats; `wakeful heartbeat run APP {rest}` tries it now",
+        "`wakeful why {rest}` tells what became of its last occurrences; `wakeful heartbeat run APP {rest}` tries it now",
     ),
     ("heartbeat", WHOLE): Words(
         "Heartbeat {rest} does not work",

@@ -102,7 +102,7 @@ class Runtime(Parts):
             ),
             (Part("courier", self.courier.start, lambda: self.courier.stop(self._left()), self.courier.die), True),
             (Part("worker", self.worker.start, lambda: self.worker.stop(self._left()), self.worker.die), True),
-            *([] if self.settler is None else [(Part.of(self.settler), True)]),
+            *([] if self.rechecker is None else [(Part.of(self.rechecker), True)]),
             (Part.of(self.circuits), True),
             (Part.of(self.reaper), True),
             (Part("sealing", self._start_sealing, self.sealing.stop), self.database.codec.ring is not None),
@@ -181,7 +181,7 @@ class Runtime(Parts):
             brought = await self.sources.drain()
             await self.scheduler.tick()
             self.worker.look()
-            await self.worker.settled()
+            await self.worker.drained()
             # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back, or
             # one that is over may let the next occurrence go.
             delivered, back = await self.courier.drain(), await self.circuits.tick()

@@ -55,7 +55,7 @@ from wakeful.settings import ping_url, shown_store, store_url
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
-from wakeful.stores.settling import WaitSettler
+from wakeful.stores.rechecking import WaitRechecker
 from wakeful.stores.store import DatabaseStore
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import Outage
@@ -199,10 +199,10 @@ class Parts:
             codec=None if self.database.codec.ring is None else self.database.codec,
         )
         self.results = Results(self.database, self.store.journal, listen=listen, later=lambda: self.surroundings.later)
-        self.settler: WaitSettler | None = None
+        self.rechecker: WaitRechecker | None = None
         if self.database.dialect == "postgres":
-            self.settler = WaitSettler(app.name, self.database, self.store.look_again, fits)
-            self.store.hear_waits(self.settler.registered)
+            self.rechecker = WaitRechecker(app.name, self.database, self.store.look_again, fits)
+            self.store.hear_waits(self.rechecker.registered)
         self.courier = Courier(
             app.name,
             app.channels if channels is None else channels,  # those of a test stand in for the app's own
@@ -256,7 +256,7 @@ class Parts:
             self.store,
             arrive=self.door.arrive,
             agents=agents,
-            settle=self.scheduler.settle_all,
+            decide=self.scheduler.decide_all,
             changed=self.scheduler.wake,
         )
         self.surroundings.schedules = self.schedules
@@ -340,7 +340,7 @@ class Parts:
             courier=self.courier,
             scheduler=self.scheduler,
             teller=self.teller,
-            settler=self.settler,
+            rechecker=self.rechecker,
             sources=self.sources,
             time_passes=time_passes,
         )

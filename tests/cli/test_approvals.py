@@ -58,13 +58,13 @@ def output(wakeful):
     return wakeful("trace", run["id"], "--json").json["output"]
 
 
-def test_open_questions_are_listed_with_what_to_do(wakeful, asked):
-    assert "no questions yet. An agent asks one with" in no_store_yet(wakeful, asked)
+def test_open_approvals_are_listed_with_what_to_do(wakeful, asked):
+    assert "no approvals yet. An agent asks for one with" in no_store_yet(wakeful, asked)
     identifier = asked()
     shown = wakeful("approvals").out
     for words in (identifier, "refund", "ops", "Shall order 7 be refunded?", "in 3 h", "wakeful approvals answer ID"):
         assert words in shown
-    assert wakeful("approvals", "list", "--state", "answered").out == "no answered questions\n"
+    assert wakeful("approvals", "list", "--state", "answered").out == "no answered approvals\n"
     assert wakeful("approvals", "--state", "answered", "--json").json == {"approvals": [], "next": None}
 
 
@@ -85,14 +85,14 @@ def test_one_is_shown_with_what_is_expected(wakeful, asked):
 def test_an_answer_lets_the_run_go_on(wakeful, asked, words, result):
     identifier = asked()
     answer = wakeful("approvals", "answer", identifier[:8], words, "--note", "seen it", "--as", "ada")
-    assert f"question {identifier}: answered with" in answer.out
+    assert f"approval {identifier}: answered with" in answer.out
     assert output(wakeful) == result
     (run,) = wakeful("runs", "--json").json["runs"]
     assert "ada answered its question" in wakeful("why", run["id"]).out
     assert "answered by ada: seen it" in wakeful("trace", run["id"]).out
     assert "answered by ada" in wakeful("approvals", "show", identifier).out
     assert "ada" in wakeful("approvals", "--state", "answered").out
-    assert wakeful("approvals").out == "no open questions\n"
+    assert wakeful("approvals").out == "no open approvals\n"
 
 
 @pytest.mark.parametrize("words", ["it fell off the cart", "12", '"quoted"'])
@@ -140,7 +140,7 @@ def test_the_first_answer_stands_and_the_second_is_told_who_gave_it_and_when(wak
         (("list", "x"), "approvals takes list"),
         (("anwser", "x", "yes"), 'there is no "approvals anwser". Did you mean "answer"?'),
         (("show", "09cb"), "give 6 characters of its id or more"),
-        (("answer", "nothing", "yes"), 'there is no question "nothing": see `wakeful approvals`'),
+        (("answer", "nothing", "yes"), 'there is no approval "nothing": see `wakeful approvals`'),
         (("--state", "closed"), 'no state "closed"'),
         (("--after", "x"), "--after: not a cursor"),
     ],
@@ -173,7 +173,7 @@ def test_waiting_runs_are_listed_with_what_they_wait_for(wakeful, asked, monkeyp
 
 def test_doctor_sees_a_question(wakeful, asked):
     asked()
-    assert "1 question for a person" in wakeful("doctor", code=1).out
+    assert "1 approval for a person" in wakeful("doctor", code=1).out
 
 
 def test_trace_shows_the_question_and_not_its_schema(wakeful, asked):
@@ -188,7 +188,7 @@ def test_why_and_trace_take_the_id_of_a_question(wakeful, asked):
     told = wakeful("why", question[:8], "--json").json
     assert told["subject"] == {"kind": "question", "id": question}
     assert (
-        told["story"][0] == f'Question {question} is "How much?", asked by run {run["id"]} of agent amount. It is open.'
+        told["story"][0] == f'Approval {question} is "How much?", asked by run {run["id"]} of agent amount. It is open.'
     )
     assert f"run {run['id']}" in wakeful("trace", question[:8]).out
     wakeful("approvals", "answer", question, '{"amount": 7, "reason": "broken"}', "--as", "ada")

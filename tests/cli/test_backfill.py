@@ -50,7 +50,7 @@ def test_days_are_said_as_people_say_them(wakeful, desk, monkeypatch):
 def test_a_plan_counts_and_does_nothing(wakeful, desk):
     told = wakeful("backfill", "app.py", "report", *DAY, "--plan").out
     assert told.startswith(
-        "would do 24 instants as fast as workers finish them, from 2026-01-01T00:00:00Z to 2026-01-01T23:00:00Z; 0 of 24 are done already\n"
+        "would do 24 occurrences as fast as workers finish them, from 2026-01-01T00:00:00Z to 2026-01-01T23:00:00Z; 0 of 24 are done already\n"
         "  schedule report from 2026-01-01T00:00:00Z until 2026-01-02T00:00:00Z: every("
     )
     assert wakeful("backfill", "app.py", "report", *DAY, "--plan", "--json").json == {
@@ -69,7 +69,7 @@ def test_a_plan_counts_and_does_nothing(wakeful, desk):
 def test_what_is_done_is_passed_over(wakeful, desk):
     first = wakeful("backfill", "app.py", "report", "--from", "2026-01-01T20:00Z", *DAY[2:], "--as", "ada")
     assert first.out == (
-        "4 of 4 instants became runs of agent report, 0 were done already: "
+        "4 of 4 occurrences became runs of agent report, 0 were done already: "
         "schedule report from 2026-01-01T20:00:00Z until 2026-01-02T00:00:00Z\n"
     )
     assert "no worker is alive" in first.err
@@ -84,23 +84,23 @@ def test_what_is_done_is_passed_over(wakeful, desk):
         "stopped": False,
     }
     assert wakeful("once", "app.py").out == "wakeful: 24 done now\n"
-    assert "0 of 0 instants" in wakeful("backfill", "app.py", "report", *DAY).out
+    assert "0 of 0 occurrences" in wakeful("backfill", "app.py", "report", *DAY).out
     run = wakeful("runs", "--json").json["runs"][-1]
     assert "backfill by ada" in wakeful("why", run["id"]).out
 
 
 def test_what_is_still_to_come_is_left_to_the_schedule(wakeful, desk):
     told = wakeful("backfill", "report", "--from", "2026-01-02T10:00Z", "--to", "2026-01-02T15:00Z", "--plan").out
-    assert "would do 3 instants" in told
-    assert "2 more instants in that span: not settled yet, and left to the schedule itself" in told
+    assert "would do 3 occurrences" in told
+    assert "2 more occurrences in that span: not settled yet, and left to the schedule itself" in told
 
 
 def test_many_need_another_word(wakeful, desk):
     year = ("--from", "2025-01-01", "--to", "2026-01-01")
     refused = wakeful("backfill", "app.py", "report", *year, code=2)
-    assert "8,760 instants are more than 1,000: look at --plan, and add --yes if you mean it" in refused.err
+    assert "8,760 occurrences are more than 1,000: look at --plan, and add --yes if you mean it" in refused.err
     assert wakeful("runs", "--json").json["runs"] == []
-    assert "would do 8,760 instants" in wakeful("backfill", "app.py", "report", *year, "--plan").out
+    assert "would do 8,760 occurrences" in wakeful("backfill", "app.py", "report", *year, "--plan").out
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_ctrl_c_says_how_far_it_came(wakeful, desk, start):
         threading.Event().wait(0.02)  # between two questions, not instead of one
     filling.signal(signal.SIGINT)
     assert filling.end() == 130
-    assert "1 of 24 instants became runs of agent report" in filling.output
+    assert "1 of 24 occurrences became runs of agent report" in filling.output
     assert "stopped; the same command goes on where it stopped" in filling.output
     assert wakeful("backfill", "app.py", "report", *DAY, "--json").json["made"] == 23
 

@@ -273,7 +273,9 @@ def said(place: Path) -> str:
 def test_a_child_that_detaches_needs_the_token(place, start):
     server, run, question = detached(place, start, WAKEFUL_ENCRYPTION_KEYS="")
     words = said(place)
-    assert words.startswith("1 wakeful: to answer a question needs the token that the server of spied was started with")
+    assert words.startswith(
+        "1 wakeful: to answer an approval needs the token that the server of spied was started with"
+    )
     assert "WAKEFUL_TOKEN is not set here: set WAKEFUL_TOKEN to it. Nothing was changed" in words
     assert server.get(f"/v1/approvals/{question}")["state"] == "open"
     assert server.get(f"/v1/runs/{run}")["state"] == "waiting"
@@ -292,7 +294,7 @@ NO_SECRETS = {"WAKEFUL_ENCRYPTION_KEYS": "", "WAKEFUL_TOKEN": "", "WAKEFUL_TOKEN
 def test_without_a_token_a_child_that_detaches_answers_nothing_and_people_are_told_why(place, start, wakeful):
     """Nothing tells it from a person's command, so neither is believed."""
     server, run, question = detached(place, start, **NO_SECRETS)
-    assert said(place).startswith("1 wakeful: to answer a question needs a token, and spied began to work without one")
+    assert said(place).startswith("1 wakeful: to answer an approval needs a token, and spied began to work without one")
     assert server.get(f"/v1/approvals/{question}")["state"] == "open"
     assert server.get(f"/v1/runs/{run}")["state"] == "waiting"
     words = (

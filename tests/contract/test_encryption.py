@@ -10,7 +10,7 @@ from support.apps import NewApp, ended, go, working
 from support.stores import OpenStore, accept, an_arrival, join, query, reader
 from wakeful import App, Circuit, Operation, Persistent, Run, action, env, on, step
 from wakeful.errors import ConfigError, EncryptionKeyMissing
-from wakeful.operations.answering import answer_question
+from wakeful.operations.answering import answer_approval
 from wakeful.operations.held import settle
 from wakeful.operations.pace import Pace
 from wakeful.operations.rotation import rotate
@@ -173,7 +173,7 @@ async def test_nothing_of_runs_that_wait_is_readable_at_rest(new_app: NewApp, st
         await runtime.drain()
         (question,) = (await runtime.reader.approvals())["approvals"]
         assert question["question"] == f"Is it {SECRET}?"
-        await answer_question(runtime.store, question["id"], SECRET, by=Actor("ada", "code"), note=SECRET)
+        await answer_approval(runtime.store, question["id"], SECRET, by=Actor("ada", "code"), note=SECRET)
         await runtime.store.do(CancelRun(undoes.runs[0], by=Actor("ada", "code"), note=SECRET))
         await runtime.store.do(ChangePause("app", "keyed", paused=True, by=Actor("ada", "code"), note=SECRET))
         waited, undone, dead = [await ended(runtime, one) for one in (waits, undoes, keyed)]

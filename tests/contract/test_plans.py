@@ -96,7 +96,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "answered_steps": (35, "step"),
     "end_step": (None, 29, 1, "step", "{}"),
     "close_waits": (36,),
-    "settle_waits": (37,),
+    "mark_rechecked": (37,),
     "end_of_run": ("run-38",),
     "old_runs": ("app", 0, 50, 1_000_000),
     "lock_family": ("{run-31}", "{1000000}"),

@@ -34,7 +34,7 @@ ASKED: dict[str, tuple[object, ...]] = {
     "forget_aliases": ("app", 20, 10),
     "insert_quarantine": ("key-16", "app", "source-16", "unreadable", 1, None, "raw", 1),
     "find_quarantined": ("key-17", "key-17\x01"),
-    "settle_quarantine": (None, "app", "key-18", "discarded", None, None, "ada", None),
+    "end_quarantine": (None, "app", "key-18", "discarded", None, None, "ada", None),
     "kept_of_source": ("app", "source-19", None, 0, 10),
     "released_from": ("key-20",),
     "forget_headers": ("{21}",),

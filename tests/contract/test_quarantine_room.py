@@ -20,7 +20,7 @@ from wakeful.stores.queries import Dialect
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.quarantine_room import CutQuarantine
 from wakeful.stores.verbs.sources import EnterSources
 from wakeful.stores.verbs.take_in import Kept, QuarantineKind, TakeIn, TakenIn
@@ -112,11 +112,9 @@ class TestTheCeilingInBytes:
         await entered(store)
         await take(store, forged(1), forged(2))
         accept = AcceptEvents(APP, [forged(99, kind="unreadable").arrival])
-        await store.settle_quarantine(
-            SettleQuarantine(APP, forged(1).arrival.key, accept=accept, by=Actor("ada", "code"))
-        )
+        await store.end_quarantine(EndQuarantine(APP, forged(1).arrival.key, accept=accept, by=Actor("ada", "code")))
         assert await held(store, store_url) == forged(2).room
-        await store.settle_quarantine(SettleQuarantine(APP, forged(2).arrival.key, by=Actor("ada", "code")))
+        await store.end_quarantine(EndQuarantine(APP, forged(2).arrival.key, by=Actor("ada", "code")))
         assert await held(store, store_url) == forged(2).room  # discarded: it is still there
         await take(store, forged(3))
         assert await cut(store, ceiling=forged(3).room) == 1

@@ -32,7 +32,7 @@ from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.sources import (
     EnterSources,
     ForgetOld,
@@ -356,10 +356,10 @@ class TestQuarantine:
         for number in range(5):
             key = await self.kept(first, f"?{number}".encode())
             got = await asyncio.gather(
-                first.settle_quarantine(
-                    SettleQuarantine(APP, key, accept=events(number, data={"by": "ada"}), by=Actor("ada", "code"))
+                first.end_quarantine(
+                    EndQuarantine(APP, key, accept=events(number, data={"by": "ada"}), by=Actor("ada", "code"))
                 ),
-                second.settle_quarantine(SettleQuarantine(APP, key, by=Actor("bob", "code"))),
+                second.end_quarantine(EndQuarantine(APP, key, by=Actor("bob", "code"))),
             )
             assert sum(one is not None for one in got) == 1
             found = await reader(first).quarantined(key)
@@ -371,9 +371,7 @@ class TestQuarantine:
 
     async def test_says_what_became_of_it(self, store: DatabaseStore):
         key = await self.kept(store)
-        await store.settle_quarantine(
-            SettleQuarantine(APP, key, accept=events(1, 2), by=Actor("ada", "code"), note="mended")
-        )
+        await store.end_quarantine(EndQuarantine(APP, key, accept=events(1, 2), by=Actor("ada", "code"), note="mended"))
         found = await reader(store).quarantined(key)
         assert found is not None
         assert found["became"] == {"key": event_key(APP, "/test", "1"), "events": 2}
@@ -386,7 +384,7 @@ class TestQuarantine:
         await accept(store, named("1", "signature"))
         key = await self.kept(store)
         accepting = AcceptEvents(APP, [named("2", "signature")])
-        settled = await store.settle_quarantine(SettleQuarantine(APP, key, accept=accepting, by=Actor("ada", "code")))
+        settled = await store.end_quarantine(EndQuarantine(APP, key, accept=accepting, by=Actor("ada", "code")))
         assert settled is not None
         assert [one.status for one in settled.receipts] == ["duplicate"]
         found = await reader(store).quarantined(key)
@@ -395,13 +393,13 @@ class TestQuarantine:
 
     async def test_a_death_in_between_leaves_it_kept(self, stores: OpenStore, store_url: str):
         def die(moment: str, requests: Sequence[Any]) -> None:
-            if moment == "within" and any(isinstance(one, SettleQuarantine) for one in requests):
+            if moment == "within" and any(isinstance(one, EndQuarantine) for one in requests):
                 raise Died
 
         dying = await stores(store_url, probe=die)
         key = await self.kept(dying)
         task = asyncio.create_task(
-            dying.settle_quarantine(SettleQuarantine(APP, key, accept=events(1), by=Actor("ada", "code")))
+            dying.end_quarantine(EndQuarantine(APP, key, accept=events(1), by=Actor("ada", "code")))
         )
         async with asyncio.timeout(60):
             while not dying.journal.is_dead():
@@ -416,7 +414,7 @@ class TestQuarantine:
 
     async def test_only_its_own_app_settles_it(self, store: DatabaseStore):
         key = await self.kept(store)
-        assert await store.settle_quarantine(SettleQuarantine("other", key, by=Actor("ada", "code"))) is None
+        assert await store.end_quarantine(EndQuarantine("other", key, by=Actor("ada", "code"))) is None
 
     async def test_pages(self, store: DatabaseStore):
         await entered(store, TAPE, "other")

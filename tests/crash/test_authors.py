@@ -41,7 +41,7 @@ from wakeful.stores.request import Actor, Bulk, ByPerson
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.alarms import ChangeAlarm
 from wakeful.stores.verbs.approvals import AnswerApproval, Approval, AskPerson
-from wakeful.stores.verbs.backfill import FillInstants
+from wakeful.stores.verbs.backfill import FillOccurrences
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChange, CloseCircuit, StoredCircuit
 from wakeful.stores.verbs.commit import CommitRun, ReleaseRun
@@ -54,7 +54,7 @@ from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.stores.verbs.progress import LeaveRun
-from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
 from wakeful.stores.verbs.schedules import ChangeSchedule, FireSchedule, ScheduleByPerson
@@ -188,20 +188,20 @@ async def redo_delivery(member: Member) -> ByPerson[Any]:
     return RedoDelivery(f"{claim.root}-0", waiting=True, discard=True, by=ADA, note=WHY)
 
 
-async def settle_quarantine(member: Member) -> ByPerson[Any]:
+async def end_quarantine(member: Member) -> ByPerson[Any]:
     await member.store.do(EnterSources(APP, [("tape", "tape")]))
     await member.store.do(
         TakeIn(APP, "tape", kept=[keep(APP, "/tape", b"?", "it is no JSON", kind="unreadable", headers={})])
     )
     (kept,) = (await reader(member.store).quarantine())["quarantine"]
-    return SettleQuarantine(APP, kept["key"], accept=AcceptEvents(APP, [an_arrival("1")]), by=ADA, note=WHY)
+    return EndQuarantine(APP, kept["key"], accept=AcceptEvents(APP, [an_arrival("1")]), by=ADA, note=WHY)
 
 
-async def fill_instants(member: Member) -> ByPerson[Any]:
+async def fill_occurrences(member: Member) -> ByPerson[Any]:
     stored = await member.store.do(a_change())
     assert stored is not None
     accept = AcceptEvents(APP, [an_arrival("1")])
-    return FillInstants(stored, [1], [None], accept, "filled by ada", by=ADA, note=WHY)
+    return FillOccurrences(stored, [1], [None], accept, "filled by ada", by=ADA, note=WHY)
 
 
 async def send_event(_: Member) -> ByPerson[Any]:
@@ -244,8 +244,8 @@ CASES: dict[type[ByPerson[Any]], Case] = {
     SettleEffect: settle_effect,
     ReleaseRun: release_run,
     RedoDelivery: redo_delivery,
-    SettleQuarantine: settle_quarantine,
-    FillInstants: fill_instants,
+    EndQuarantine: end_quarantine,
+    FillOccurrences: fill_occurrences,
     SendEvent: send_event,
     RemoveArchived: remove_archived,
     ResealPayloads: reseal_payloads,

@@ -1,4 +1,4 @@
-"""Killed at every boundary of firing: each instant still ends in exactly one state, and its work is done once."""
+"""Killed at every boundary of firing: each occurrence still ends in exactly one state, and its work is done once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wakeful.clock import VirtualClock
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.verbs.processes import BuryProcess
-from wakeful.stores.verbs.schedules import ChangeSchedule, SettleOccurrences
+from wakeful.stores.verbs.schedules import ChangeSchedule, RecordOccurrences
 from wakeful.triggers.every import every
 
 MINUTE = 60_000_000
@@ -55,7 +55,7 @@ async def ledger(runtime: Runtime) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("point", ["before", "within", "after"])
-@pytest.mark.parametrize("kind", [SettleOccurrences, ChangeSchedule])
+@pytest.mark.parametrize("kind", [RecordOccurrences, ChangeSchedule])
 async def test_whoever_comes_next_goes_on_where_it_stood(
     new_app: NewApp, clock: VirtualClock, point: str, kind: type[Any]
 ):
@@ -91,11 +91,11 @@ async def test_whoever_comes_next_goes_on_where_it_stood(
         clock.move("1m")
         await runtime.drain()
         found = await ledger(runtime)
-    instants = [at for state, at, count in found if state == "fired" and count == 1]
-    assert len(instants) == len(found), found
-    assert instants == [instants[0] + number * MINUTE for number in range(len(instants))], (
+    occurrences = [at for state, at, count in found if state == "fired" and count == 1]
+    assert len(occurrences) == len(found), found
+    assert occurrences == [occurrences[0] + number * MINUTE for number in range(len(occurrences))], (
         "one after the other, none twice"
     )
-    assert len(instants) == (2 if kind is ChangeSchedule else 3)
+    assert len(occurrences) == (2 if kind is ChangeSchedule else 3)
     assert sorted(done) == sorted(set(done))
-    assert len(done) == len(instants)
+    assert len(done) == len(occurrences)

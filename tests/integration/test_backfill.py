@@ -1,4 +1,4 @@
-"""Backfill, on both stores: each instant once, whoever did it before, and behind everything else."""
+"""Backfill, on both stores: each occurrence once, whoever did it before, and behind everything else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wakeful.policy.decide import ALLOWED
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.backfill import FillInstants
+from wakeful.stores.verbs.backfill import FillOccurrences
 from wakeful.testing.waiting import until
 from wakeful.triggers.every import every
 from wakeful.triggers.schedule import Schedule
@@ -75,7 +75,7 @@ async def test_instants_before_it_was_there_are_done(app: App):
     async with working(app) as runtime:
         plan, outcome = await go(runtime, await chosen(runtime, hour(7), hour(10)), note="the outage")
         await runtime.drain()
-        assert (plan.instants, plan.new, plan.done, plan.to_come) == (3, 3, 0, 0)
+        assert (plan.occurrences, plan.new, plan.done, plan.to_come) == (3, 3, 0, 0)
         assert (plan.first, plan.last) == (hour(7), hour(9))
         assert (outcome.made, outcome.done, outcome.denied) == (3, 0, 0)
         reason = "backfill by ada: the outage"
@@ -119,7 +119,7 @@ async def test_doing_it_twice_does_it_once(app: App):
         await go(runtime, await chosen(runtime, hour(7), hour(9)))
         plan, outcome = await go(runtime, await chosen(runtime, hour(6), hour(10)))
         await runtime.drain()
-        assert (plan.instants, plan.done, plan.new, outcome.made) == (4, 2, 2, 2)
+        assert (plan.occurrences, plan.done, plan.new, outcome.made) == (4, 2, 2, 2)
     assert sorted(shown(runs)) == ["06:00", "07:00", "08:00", "09:00"]
 
 
@@ -151,11 +151,11 @@ async def test_a_worker_elsewhere_hears_of_it(new_app: NewApp):
 
 @pytest.mark.parametrize("point", ["before", "within", "after"])
 async def test_whoever_dies_in_the_middle_has_done_a_batch_or_not(new_app: NewApp, point: str):
-    """Died at each side of the commit: the same command again does what is left, and no instant twice."""
-    batches: list[int] = []  # the second has as many instants as runs of the first were done by then
+    """Died at each side of the commit: the same command again does what is left, and no occurrence twice."""
+    batches: list[int] = []  # the second has as many occurrences as runs of the first were done by then
 
     def probe(where: str, requests: Sequence[Any]) -> None:
-        filled = [len(one.instants) for one in requests if type(one) is FillInstants]
+        filled = [len(one.occurrences) for one in requests if type(one) is FillOccurrences]
         if where == "before":
             batches.extend(filled)
         if filled and where == point and len(batches) == 2:
@@ -188,7 +188,7 @@ async def test_what_the_schedule_has_not_settled_is_left_to_it(app: App, clock: 
         await runtime.schedules.enter(app.agents)
         clock.move("1h")  # 13:00 is due, and nobody has looked yet
         plan, outcome = await go(runtime, await chosen(runtime, hour(11), hour(16)))
-        assert (plan.instants, plan.to_come, outcome.made) == (2, 3, 2)
+        assert (plan.occurrences, plan.to_come, outcome.made) == (2, 3, 2)
         await runtime.start()
         await runtime.drain()
         assert sorted(shown(runs)) == ["11:00", "12:00", "13:00"]

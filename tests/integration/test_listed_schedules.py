@@ -71,7 +71,7 @@ async def test_one_that_is_new(app: App):
 
 
 async def test_how_late_and_how_often_it_fires(app: App):
-    """Each run takes longer than the interval, so that every second instant is skipped."""
+    """Each run takes longer than the interval, so that every second occurrence is skipped."""
     holding(app, every("10m", tz="Europe/London", overlap="skip"))
     async with working(app) as runtime:
         for _ in range(5):
@@ -80,7 +80,7 @@ async def test_how_late_and_how_often_it_fires(app: App):
             await app.emit("release")
             await runtime.drain()
         one = await shown(runtime)
-        assert "Over its last 5 firings it fired every 20 m 0 s; its rule says every 10 m 0 s." in await story(
+        assert "Over its last 5 occurrences it fired every 20 m 0 s; its rule says every 10 m 0 s." in await story(
             runtime, "note"
         )
     assert one["cadence"] == {
@@ -111,7 +111,7 @@ async def test_what_it_waits_for(app: App):
         told = await story(runtime, "note")
         assert 'Schedule note wakes agent note of app app by every("10' in told
         assert (
-            f"3 of its instants, the last of 2026-01-01 00:40:00 UTC, wait, because run {runs[0].id} is not over: "
+            f"3 of its occurrences, the last of 2026-01-01 00:40:00 UTC, wait, because run {runs[0].id} is not over: "
             "it is waiting. They go as one then."
         ) in told
         await app.emit("release")
@@ -119,7 +119,7 @@ async def test_what_it_waits_for(app: App):
         told = await story(runtime, runs[-1].id)
         assert "for 2026-01-01 00:40 UTC." in told
         assert (
-            "2 instants, from 2026-01-01 00:20:00 UTC to 2026-01-01 00:30:00 UTC, had not been fired and went into it."
+            "2 occurrences, from 2026-01-01 00:20:00 UTC to 2026-01-01 00:30:00 UTC, had not been fired and went into it."
             in told
         )
         run = await runtime.reader.run(runs[-1].id)
@@ -148,7 +148,9 @@ async def test_what_was_missed(new_app: NewApp, clock: VirtualClock):
         assert (one["latest"]["state"], one["latest"]["count"]) == ("missed", 5)
         assert [alarm["key"] for alarm in one["alarms"]] == ["missed/app/note"]
         told = await story(runtime, "note")
-    assert "5 instants, from 2026-01-01 00:10:00 UTC to 2026-01-01 00:50:00 UTC, were missed: nobody was there" in told
+    assert (
+        "5 occurrences, from 2026-01-01 00:10:00 UTC to 2026-01-01 00:50:00 UTC, were missed: nobody was there" in told
+    )
     assert "It has not fired yet." in told
     assert "It fires next for 2026-01-01 01:00 UTC, 30 s from now." in told
     assert "An alarm is open: schedule note missed 5 occurrences" in told
@@ -165,9 +167,9 @@ async def test_a_pause_is_told_with_who_and_how_to_end_it(app: App):
         looking = desk.looking(runtime.reader)
         one = await schedules.find(looking, "note")
         assert one is not None
-        instants = await schedules.upcoming(looking, one, count=2)
-        assert instants is not None
-        assert [one["at"] for one in instants["next"]] == ["2026-01-01T00:10:00Z", "2026-01-01T00:20:00Z"]
+        occurrences = await schedules.upcoming(looking, one, count=2)
+        assert occurrences is not None
+        assert [one["at"] for one in occurrences["next"]] == ["2026-01-01T00:10:00Z", "2026-01-01T00:20:00Z"]
         await runtime.schedules.resume("note", by=Actor("ada", "cli"))
         await runtime.schedules.remove("note", by=Actor("bob", "cli"))
         assert "It was removed by bob at" in await story(runtime, "note")
@@ -194,7 +196,7 @@ async def test_an_occurrence_that_policy_denied(new_app: NewApp):
         told = await story(runtime, "2026-01-01T00:10:00Z")
         assert "It is the occurrence of schedule note" in told
         assert "it is new year" in told
-        assert "Its instant of 2026-01-01 00:10:00 UTC was skipped: denied: never: it is new year." in await story(
+        assert "Its occurrence of 2026-01-01 00:10:00 UTC was skipped: denied: never: it is new year." in await story(
             runtime, "note"
         )
 

@@ -49,7 +49,7 @@ async def test_a_run_that_another_process_made_ready_without_a_word(new_app: New
     heard: asyncio.Queue[str] = asyncio.Queue()
     sender = many(new_app(clock=None), 3)
     async with working(many(new_app(clock=None), 3, heard)) as worker, working(sender, worker=False):
-        await worker.worker.settled()
+        await worker.worker.drained()
         await sender.emit("go1", id="1")
         await look(worker)
         assert await asyncio.wait_for(heard.get(), 30) == "1"
@@ -76,7 +76,7 @@ async def test_an_idle_process_wakes_none_of_its_parts_however_many_agents_it_ha
     new_app: NewApp, monkeypatch: pytest.MonkeyPatch, agents: int
 ):
     async with working(many(new_app(clock=None), agents)) as runtime:
-        await runtime.worker.settled()
+        await runtime.worker.drained()
         seen = await runtime.lookout._look()
         woken: list[str] = []
         monkeypatch.setattr(Service, "wake", lambda part: woken.append(part.name))

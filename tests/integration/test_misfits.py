@@ -138,8 +138,8 @@ class TestWhereItIsNoted:
     ):
         app = selling(App("app", store=postgres_url, clock=clock))
         async with working(app) as runtime:
-            assert runtime.settler is not None
-            await runtime.settler.stop()
+            assert runtime.rechecker is not None
+            await runtime.rechecker.stop()
             connection = await asyncpg.connect(postgres_url)
             try:
                 async with connection.transaction():
@@ -148,7 +148,7 @@ class TestWhereItIsNoted:
                     assert "misfit" not in await waits_for(runtime, run)
             finally:
                 await connection.close()
-            await runtime.settler.run_once()
+            await runtime.rechecker.run_once()
             assert (await waits_for(runtime, run))["misfit"]["event"] == "P-1"
 
     async def test_it_is_encrypted_like_the_event(self, new_app: NewApp, store_url: str):

@@ -21,7 +21,7 @@ from wakeful.errors import InvalidEvent
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.intake.quarantine import keep
 from wakeful.model import Event
-from wakeful.operations.quarantine import discard, kept_keys, release, settle_all
+from wakeful.operations.quarantine import discard, end_all, kept_keys, release
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.take_in import Item, TakeIn
@@ -67,16 +67,16 @@ class TestReleasing:
             found = await the_one(runtime)
             assert b64decode(found["raw"]) == b"?b"
             assert found["headers"] == {"line": "1", "Cookie": "(not kept)"}
-            settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
-            assert settled.wrong == "tape tape.txt: it still begins with a question mark"
+            ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
+            assert ended.wrong == "tape tape.txt: it still begins with a question mark"
             assert await the_one(runtime) == found
             tape.mend()
-            settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"), note="mended")
-            assert (settled.state, [one.id for one in settled.receipts]) == ("released", ["1"])
+            ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"), note="mended")
+            assert (ended.state, [one.id for one in ended.receipts]) == ("released", ["1"])
             await runtime.drain()
             assert sorted(seen) == ["a", "b"]
             again = await release(runtime.store, runtime.releasing, found, by=Actor("bob", "code"))
-            assert "settled by somebody else" in str(again.refused)
+            assert "ended by somebody else" in str(again.refused)
             late = await runtime.reader.quarantined(found["key"])
             assert late is not None
             assert "was released by ada" in str(
@@ -100,8 +100,8 @@ class TestReleasing:
             found = await the_one(runtime)
             await runtime.door.accept([Event("/tape.txt", "0", "tape.line", {"line": "b"})], by="source")
             tape.mend()
-            settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
-            assert settled.known == 1
+            ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
+            assert ended.known == 1
             await runtime.drain()
             assert seen == ["b"]
 
@@ -114,16 +114,16 @@ class TestReleasing:
             await release(runtime.store, runtime.releasing, await the_one(runtime), by=Actor("ada", "code"))
             await runtime.drain()
             assert sorted(seen) == ["b=1", "c=2"]
-            (settled,) = (await runtime.reader.quarantine())["quarantine"]
-            assert settled["became"]["events"] == 2
+            (ended,) = (await runtime.reader.quarantine())["quarantine"]
+            assert ended["became"]["events"] == 2
 
     async def test_what_has_no_event_in_it_stays(self, new_app: NewApp, tape: Outside):
         tape.write("?")
         tape.mend()
         async with working(an_app(new_app, tape, []), reading="drained") as runtime:
             await runtime.drain()
-            settled = await release(runtime.store, runtime.releasing, await the_one(runtime), by=Actor("ada", "code"))
-            assert settled.wrong == "tape tape.txt: there is no event in it: discard it"
+            ended = await release(runtime.store, runtime.releasing, await the_one(runtime), by=Actor("ada", "code"))
+            assert ended.wrong == "tape tape.txt: there is no event in it: discard it"
 
     async def test_a_source_that_is_gone_says_so_and_its_bytes_can_be_discarded(self, new_app: NewApp, tape: Outside):
         tape.write("?b")
@@ -131,8 +131,8 @@ class TestReleasing:
             await runtime.drain()
         async with working(new_app()) as runtime:
             found = await the_one(runtime)
-            settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
-            assert "app app has no source tape.txt any more" in str(settled.wrong)
+            ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
+            assert "app app has no source tape.txt any more" in str(ended.wrong)
             assert (await discard(runtime.store, found, by=Actor("ada", "code"))).done
             assert await kept(runtime) == []
             rows = await runtime.database.fetch("list_events", None, "quarantined", None, None, 5)
@@ -144,8 +144,8 @@ class TestReleasing:
             await runtime.drain()
             found = await the_one(runtime)
             async with working(an_app(lambda **more: new_app("other", **more), tape, []), reading="drained") as other:
-                settled = await release(other.store, other.releasing, found, by=Actor("ada", "code"))
-                assert "belongs to app app, and this is other" in str(settled.refused)
+                ended = await release(other.store, other.releasing, found, by=Actor("ada", "code"))
+                assert "belongs to app app, and this is other" in str(ended.refused)
 
     async def test_all_of_a_source(self, new_app: NewApp, tape: Outside):
         seen: list[str] = []
@@ -157,7 +157,7 @@ class TestReleasing:
             assert len(keys) == many + 1
 
             async def settle_them() -> Any:
-                return await settle_all(
+                return await end_all(
                     runtime.store,
                     runtime.reader,
                     keys,
@@ -209,8 +209,8 @@ async def test_an_event_that_nobody_could_take_is_kept_and_does_not_hold_up_the_
             await query(url, """update wakeful_quarantine set form = null, headers = '{"wakeful-event":"yes"}'""")
             found = await the_one(runtime)
             assert found["form"] is None
-        settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))  # mended
-        assert [one.status for one in settled.receipts] == ["accepted"]
+        ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))  # mended
+        assert [one.status for one in ended.receipts] == ["accepted"]
         await runtime.drain()
         assert sorted(seen) == ["a", "b", "c"]
 
@@ -229,8 +229,8 @@ async def test_what_a_sender_marks_as_an_event_is_read_by_its_source(
             await query(runtime.app.store or "", "update wakeful_quarantine set form = null")
         found = await the_one(runtime)
         assert found["form"] == form
-        settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"), trust=True)
-        assert settled.wrong == "tape tape.txt: it still begins with a question mark"
+        ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"), trust=True)
+        assert ended.wrong == "tape tape.txt: it still begins with a question mark"
         assert await the_one(runtime) == found
 
 
@@ -261,17 +261,17 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
         other = await runtime.reader.quarantined(second["key"])
         assert found is not None
         assert other is not None
-        settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
-        assert settled.wrong is not None
-        assert "X-Signature is not that of the body" in settled.wrong
+        ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
+        assert ended.wrong is not None
+        assert "X-Signature is not that of the body" in ended.wrong
         monkeypatch.setenv("SHOP_SECRET", "secret")  # mended
-        settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
-        assert [one.status for one in settled.receipts] == ["accepted"]
+        ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
+        assert [one.status for one in ended.receipts] == ["accepted"]
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
             answer = await http.post("/hooks/shop", content=body, headers=headers | {"x-delivery": "again"})
             assert answer.status_code == 202  # the second one, which its sender tried once more
-        settled = await release(runtime.store, runtime.releasing, other, by=Actor("ada", "code"), trust=True)
-        assert settled.known == 1  # by its signature
+        ended = await release(runtime.store, runtime.releasing, other, by=Actor("ada", "code"), trust=True)
+        assert ended.known == 1  # by its signature
         told = await runtime.reader.quarantined(first["key"])
         assert told is not None
         assert told["became"]["key"] == (await runtime.reader.event("1") or {})["key"]
@@ -305,7 +305,7 @@ async def test_one_body_that_came_as_two_things_is_kept_twice(new_app: NewApp, m
         monkeypatch.setenv("SHOP", "right")
         keys = await kept_keys(runtime.reader, app.name, "/hooks/shop")
         how: dict[str, Any] = {"app": app.name, "source": "/hooks/shop", "by": Actor("ada", "code")}
-        tally = await settle_all(runtime.store, runtime.reader, keys, runtime.releasing, **how)
+        tally = await end_all(runtime.store, runtime.reader, keys, runtime.releasing, **how)
         assert (tally.done, tally.known, tally.wrong) == (2, 0, {})
         found = (await runtime.reader.events(type="shopify.orders.paid"))["events"]
         assert [one["id"] for one in found] == ["orders/paid"]
@@ -324,8 +324,8 @@ async def test_a_header_that_was_not_kept_is_no_id(new_app: NewApp):
             await http.post("/hooks/x", content=b"{", headers={"x-token": "hush", "content-type": "application/json"})
         found = await the_one(runtime)
         assert found["headers"]["x-token"] == "(not kept)"
-        settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"), trust=True)
-        assert settled.state == "kept"
+        ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"), trust=True)
+        assert ended.state == "kept"
         with pytest.raises(InvalidEvent, match="has no header X-Token"):
             runtime.webhooks.read_again("/hooks/x", b"{}", found["headers"], 0, trust=True)
 
@@ -351,7 +351,7 @@ class TestKeeping:
             await runtime.drain()
             await runtime.door.accept([Event("/x", "newest", "x")])  # the newest of all stays
             await runtime.housekeeper.run_once()
-            assert (await runtime.reader.quarantined(first["key"]) or {})["raw"] is not None  # only just settled
+            assert (await runtime.reader.quarantined(first["key"]) or {})["raw"] is not None  # only just ended
             clock.move("2d")
             await runtime.housekeeper.run_once()
             for one in (first, second):

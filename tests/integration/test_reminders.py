@@ -148,7 +148,7 @@ async def test_a_channel_that_is_gone_leaves_a_dead_letter_and_no_silence(
         assert 'no channel "reminders"' in str(reason)
 
 
-@pytest.mark.parametrize("boundary", ["SettleOccurrences", "SaveSteps", "CommitRun", "WorkLane"])
+@pytest.mark.parametrize("boundary", ["RecordOccurrences", "SaveSteps", "CommitRun", "WorkLane"])
 @pytest.mark.parametrize("point", ["before", "within", "after"])
 async def test_a_crash_at_any_commit_of_its_firing_loses_nothing_and_doubles_nothing(
     store_url: str, clock: VirtualClock, boundary: str, point: str
@@ -324,14 +324,14 @@ async def test_changed_between_being_seen_as_due_and_being_fired_it_does_not_fir
         made = await app.remind("in 20 minutes", "call the bank")
         await runtime.scheduler.stop()  # only the test looks what is due
         clock.move("20m")
-        settle = runtime.store.settle_occurrences
+        settle = runtime.store.record_occurrences
 
         async def too_late(request: Any) -> Any:
-            monkeypatch.setattr(runtime.store, "settle_occurrences", settle)
+            monkeypatch.setattr(runtime.store, "record_occurrences", settle)
             await change(runtime, verb, made.id)
             return await settle(request)
 
-        monkeypatch.setattr(runtime.store, "settle_occurrences", too_late)
+        monkeypatch.setattr(runtime.store, "record_occurrences", too_late)
         await runtime.drain()
         assert post.got == []
         await pass_time(runtime, "1h")
@@ -380,9 +380,9 @@ async def test_changed_and_fired_in_the_same_moment_it_has_one_outcome(
     def new() -> App:
         return App("app", store=postgres_url, clock=clock, channels={"reminders": post})
 
-    async with working(new()) as firing, working(new()) as changing:
-        made = await firing.reminders.make("in 20 minutes", "call the bank", by=Actor("ada", "cli"))
-        await firing.scheduler.stop()
+    async with working(new()) as due, working(new()) as changing:
+        made = await due.reminders.make("in 20 minutes", "call the bank", by=Actor("ada", "cli"))
+        await due.scheduler.stop()
         await changing.scheduler.stop()
         clock.move("20m")
         connection = await asyncpg.connect(postgres_url)
@@ -390,21 +390,18 @@ async def test_changed_and_fired_in_the_same_moment_it_has_one_outcome(
             transaction = connection.transaction()
             await transaction.start()
             await connection.execute("select 1 from wakeful_schedule where name = $1 for update", made.id)
-            both = [
-                asyncio.ensure_future(firing.scheduler.tick()),
-                asyncio.ensure_future(change(changing, verb, made.id)),
-            ]
+            both = [asyncio.ensure_future(due.scheduler.tick()), asyncio.ensure_future(change(changing, verb, made.id))]
             await waiting_for_a_lock(postgres_url, like="%wakeful_schedule%", sessions=2)
             await transaction.commit()
         finally:
             await connection.close()
         _, changed = await asyncio.gather(*both, return_exceptions=True)
         assert changed is None or isinstance(changed, TooLate)
-        await asyncio.gather(firing.drain(), changing.drain())
+        await asyncio.gather(due.drain(), changing.drain())
         fired_at_once = isinstance(changed, TooLate)
         assert post.got == (["call the bank"] if fired_at_once else [])
         clock.move("1h")
-        await asyncio.gather(firing.drain(), changing.drain())
+        await asyncio.gather(due.drain(), changing.drain())
         assert len(post.got) == (0 if verb == "cancel" and not fired_at_once else 1)
 
 

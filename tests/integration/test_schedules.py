@@ -1,4 +1,4 @@
-"""Schedules: every instant ends in exactly one state, whoever was there, whatever was still running, and however it was edited."""
+"""Schedules: every occurrence ends in exactly one state, whoever was there, whatever was still running, and however it was edited."""
 
 from __future__ import annotations
 

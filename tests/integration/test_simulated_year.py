@@ -1,6 +1,6 @@
-"""A year of random schedules, with both changes of the clock, on a store: every instant is accounted for, and none twice.
+"""A year of random schedules, with both changes of the clock, on a store: every occurrence is accounted for, and none twice.
 
-Meanwhile the process is restarted, killed and away for days, the clock jumps forwards and back, definitions are edited while instants
+Meanwhile the process is restarted, killed and away for days, the clock jumps forwards and back, definitions are edited while occurrences
 are due, schedules are paused, and runs take longer than their interval. At the end the ledger is held against somebody who lived
 through the year minute by minute.
 """
@@ -42,16 +42,18 @@ def clock() -> VirtualClock:
 
 @dataclass
 class Stage:
-    """A definition, and the moments after which and up to which its instants count."""
+    """A definition, and the moments after which and up to which its occurrences count."""
 
     sample: Sample
     after: int
     offset: int
     until: int | None = None
 
-    def instants(self) -> list[int]:
+    def occurrences(self) -> list[int]:
         return (
-            [] if self.until is None or self.until <= self.after else self.sample.instants(self.after + 1, self.until)
+            []
+            if self.until is None or self.until <= self.after
+            else self.sample.occurrences(self.after + 1, self.until)
         )
 
 
@@ -75,10 +77,10 @@ class Life:
         self.changed = max(self.changed, now - self.stages[-1].offset)
 
     def expected(self) -> list[int]:
-        """Every instant that must be in the ledger."""
+        """Every occurrence that must be in the ledger."""
         last = self.stages[-1]
         last.until = self.looked - last.offset
-        return [instant for stage in self.stages for instant in stage.instants()]
+        return [occurrence for stage in self.stages for occurrence in stage.occurrences()]
 
 
 class Year:
@@ -149,7 +151,7 @@ class Year:
             await self.look(runtime)
 
     async def change(self, runtime: Runtime, life: Life) -> None:
-        """While instants are due, and nobody has looked."""
+        """While occurrences are due, and nobody has looked."""
         verb = self.dice.choice(["edit", "edit", "edit", "pause", "touch"])
         if life.paused and verb == "pause":
             await runtime.schedules.resume(life.name, by=Actor("ada", "cli"))
@@ -167,7 +169,7 @@ class Year:
             await runtime.schedules.edit(life.name, schedule, by=Actor("ada", "cli"))
             old, now = life.stages[-1], self.clock.now()
             old.until = max(life.looked, now) - old.offset
-            had = old.instants()
+            had = old.occurrences()
             after = max(now - old.offset, life.changed, *had[-1:])  # no moment is lived through twice
             life.begin(sample, after, schedule.offset("app", life.name), now)
 
@@ -193,7 +195,7 @@ async def check(runtime: Runtime, life: Life) -> None:
 
 
 def refuse_unaccounted(life: Life, spans: list[tuple[int, int, int, str]], expected: list[int]) -> None:
-    """Each span holds as many instants as it says; one begins where the one before it has ended; together they are all."""
+    """Each span holds as many occurrences as it says; one begins where the one before it has ended; together they are all."""
     reached = 0
     for number, (first, last, count, _) in enumerate(spans):
         found = expected[reached : reached + count]
@@ -221,7 +223,7 @@ async def refuse_other_runs(runtime: Runtime, stored: StoredSchedule, fired: lis
         f"""select event.id, run.id from wakeful_event event join wakeful_run run on run.event_seq = event.seq
         where event.source = '{source}'""",
     )
-    assert sorted((row[0], row[1]) for row in rows) == sorted((to_text(instant), run) for instant, run in fired)
+    assert sorted((row[0], row[1]) for row in rows) == sorted((to_text(occurrence), run) for occurrence, run in fired)
 
 
 async def live_through(year: Year, *, steps: int) -> None:
@@ -276,7 +278,7 @@ async def test_a_year_on_postgresql(postgres_url: str, clock: VirtualClock):
 
 
 class Together:
-    """Nodes that all see what is due before any of them has settled it."""
+    """Nodes that all see what is due before any of them has recorded it."""
 
     def __init__(self, nodes: Sequence[Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
         self.nodes = nodes
@@ -349,16 +351,16 @@ async def test_a_node_that_saw_the_older_definition_fires_nothing(
         clock.move("20m")
         read = asyncio.Event()
         entered = asyncio.Event()
-        settle = old.store.settle_occurrences
+        record = old.store.record_occurrences
         answers: list[Any] = []
 
-        async def settle_late(request: Any) -> Any:
+        async def record_late(request: Any) -> Any:
             read.set()
             await entered.wait()
-            answers.append(await settle(request))
+            answers.append(await record(request))
             return answers[-1]
 
-        monkeypatch.setattr(old.store, "settle_occurrences", settle_late)
+        monkeypatch.setattr(old.store, "record_occurrences", record_late)
         late = asyncio.create_task(old.scheduler.tick())
         await read.wait()
         async with working(new) as newer:

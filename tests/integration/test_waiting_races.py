@@ -41,22 +41,22 @@ async def state_of(runtime: Runtime, run: dict[str, Any]) -> tuple[str, Any]:
 
 async def settled(runtime: Runtime) -> None:
     """What the service does by itself."""
-    assert runtime.settler is not None
-    while await runtime.reader._database.fetch("unsettled_waits", None, runtime.app.name, -(10**15)):
-        await runtime.settler.run_once()
+    assert runtime.rechecker is not None
+    while await runtime.reader._database.fetch("waits_to_recheck", None, runtime.app.name, -(10**15)):
+        await runtime.rechecker.run_once()
     await runtime.drain()
 
 
 async def test_an_event_that_is_being_accepted_while_the_wait_is_registered(app: App, store_url: str):
     async with working(listening(app)) as runtime:
-        assert runtime.settler is not None
-        await runtime.settler.stop()
+        assert runtime.rechecker is not None
+        await runtime.rechecker.stop()
         connection = await asyncpg.connect(store_url)
         try:
             async with connection.transaction():
                 await app.emit("news", "spring", within=connection)  # is looking for waits now, and finds none
                 run = await go(runtime)  # registers its wait, and finds no event
-                await runtime.settler.run_once()
+                await runtime.rechecker.run_once()
                 assert await state_of(runtime, run) == ("waiting", None)
         finally:
             await connection.close()
@@ -66,16 +66,16 @@ async def test_an_event_that_is_being_accepted_while_the_wait_is_registered(app:
 
 async def test_it_is_not_settled_as_long_as_such_an_event_may_come(app: App, store_url: str):
     async with working(listening(app)) as runtime:
-        assert runtime.settler is not None
-        await runtime.settler.stop()
+        assert runtime.rechecker is not None
+        await runtime.rechecker.stop()
         connection = await asyncpg.connect(store_url)
         try:
             async with connection.transaction():
                 await connection.execute("select pg_current_xact_id()")  # any transaction may bring an event
                 await go(runtime)
                 for _ in range(3):
-                    await runtime.settler.run_once()
-                rows = await runtime.reader._database.fetch("unsettled_waits", None, "app", -(10**15))
+                    await runtime.rechecker.run_once()
+                rows = await runtime.reader._database.fetch("waits_to_recheck", None, "app", -(10**15))
                 assert len(rows) == 1
         finally:
             await connection.close()
@@ -87,8 +87,8 @@ async def test_the_process_dies_right_after_it_has_registered(new_app: NewApp, s
     try:
         first = listening(new_app())
         async with working(first) as dying:
-            assert dying.settler is not None
-            await dying.settler.stop()
+            assert dying.rechecker is not None
+            await dying.rechecker.stop()
             transaction = connection.transaction()
             await transaction.start()
             await first.emit("news", "spring", within=connection)

@@ -83,7 +83,7 @@ class TestSchedules:
             assert await look(outside, runtime) == ["expect/app/note/not-fired"]
             (text,) = (await alarms(runtime)).values()
             assert text == (
-                'schedule note (every("10m", tz="UTC")): not fired: its instant 2026-01-01T00:20:00Z is due, '
+                'schedule note (every("10m", tz="UTC")): not fired: its occurrence 2026-01-01T00:20:00Z is due, '
                 "and no living process has its agent"
             )
         async with working(scheduled(new_app())) as runtime:
@@ -462,7 +462,7 @@ class TestTheWatcherItself:
         requests: list[Any] = []
 
         class Noting:
-            async def settle_look(self, request: Any) -> None:
+            async def finish_look(self, request: Any) -> None:
                 requests.append(request)
 
         async with working(app) as runtime:

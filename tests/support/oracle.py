@@ -1,11 +1,11 @@
-"""What the instants of a schedule are, found by another way than the one under test: as a daemon lives through them.
+"""What the occurrences of a schedule are, found by another way than the one under test: as a daemon lives through them.
 
 It walks over UTC minute by minute and looks at the clock on the wall. For lines of crontab it is the loop of Debian's cron, with its
 virtual time that stands still while the clock repeats an hour, and runs after it when the clock jumps. It reads the fields by itself.
 
     for sample in samples(200, seed=5):
         sample.schedule()                  what the product makes of it
-        sample.instants(first, last)       what should come out
+        sample.occurrences(first, last)       what should come out
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ZONES = ("Europe/London", "America/New_York", "Australia/Lord_Howe", "America/Sa
 # A year with both changes of the clock in each of these zones.
 YEAR = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
 
-# From here the daemon is awake, so that its virtual time has settled when the first instant is asked for.
+# From here the daemon is awake, so that its virtual time has settled when the first occurrence is asked for.
 _RUNNING_BEFORE = 2 * 24 * 60
 # The longest change of the clock that cron takes for a change of the clock.
 _CHANGE = 3 * 60
@@ -159,7 +159,7 @@ def every_instants(
 
 @dataclass(frozen=True)
 class Sample:
-    """A schedule as somebody writes it, and how to find its instants without it."""
+    """A schedule as somebody writes it, and how to find its occurrences without it."""
 
     code: str
     find: Callable[[int, int], list[int]]
@@ -173,13 +173,13 @@ class Sample:
         made: Schedule = eval(call, names)  # noqa: S307 our own text
         return made
 
-    def instants(self, first: int, last: int) -> list[int]:
+    def occurrences(self, first: int, last: int) -> list[int]:
         """From the first moment up to and with the last, in microseconds."""
         return [minute * MINUTE for minute in self.find(-(-first // MINUTE), last // MINUTE)]
 
 
 def samples(count: int, *, seed: int, rare: bool = False) -> Iterator[Sample]:
-    """Schedules at random, the same for the same seed. Rare ones have few instants a day."""
+    """Schedules at random, the same for the same seed. Rare ones have few occurrences a day."""
     dice = random.Random(seed)
     for number in range(count):
         zone = ZONES[number % len(ZONES)]

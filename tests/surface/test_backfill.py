@@ -65,8 +65,8 @@ async def test_each_instant_becomes_one_run(http: httpx2.AsyncClient, store_url:
     rows = await query(store_url, "select operator, way, verb, app, target, detail from wakeful_operation order by seq")
     span = "schedule report from 2025-11-01T00:00:00Z until 2025-11-02T00:00:00Z"
     assert [tuple(row) for row in rows] == [
-        ("ada", "http", "backfill", "desk", "report", f"24 of 24 instants, {span}: the night was lost"),
-        ("ada", "http", "backfill", "desk", "report", f"0 of 0 instants, {span}"),
+        ("ada", "http", "backfill", "desk", "report", f"24 of 24 occurrences, {span}: the night was lost"),
+        ("ada", "http", "backfill", "desk", "report", f"0 of 0 occurrences, {span}"),
     ]
 
 
@@ -97,7 +97,7 @@ async def test_many_are_done_where_they_are_meant(http: httpx2.AsyncClient, monk
     monkeypatch.setattr("wakeful.surface.http.LONGEST_SLICE", 600.0)
     refused = await fill(http, **{"from": "2025-09-01"})
     assert refused.json()["type"] == "urn:wakeful:problem:too-many"
-    assert refused.json()["detail"].startswith("1,488 instants are more than 1,000")
+    assert refused.json()["detail"].startswith("1,488 occurrences are more than 1,000")
     done = (await fill(http, **{"from": "2025-09-01", "yes": True, "rate": "max"})).json()
     assert (done["made"], done["of"], done["stopped"]) == (1488, 1488, False)
 

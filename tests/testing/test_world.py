@@ -388,7 +388,7 @@ async def test_a_state_that_there_is_not_is_refused():
 
 
 class TestPeople:
-    async def test_questions_are_listed_and_answered(self):
+    async def test_approvals_are_listed_and_answered(self):
         app = App("app")
 
         @app.agent(on("go"))
@@ -398,15 +398,15 @@ class TestPeople:
         async with World(app) as world:
             receipt = await world.emit("go", 1)
             await world.drain(skip=False)
-            (question,) = await world.questions()
+            (question,) = await world.approvals()
             with pytest.raises(ValueError, match="true or false is expected"):
                 await world.answer(question, "perhaps")
-            with pytest.raises(NotFound, match=r"0 open questions are like that. Open: 'Go 1\?'"):
+            with pytest.raises(NotFound, match=r"0 open approvals are like that. Open: 'Go 1\?'"):
                 await world.answer("Stop?", True)
             await world.answer(question, False)
             await world.drain()
             assert await world.output(receipt) is False
-            assert await world.questions() == []
+            assert await world.approvals() == []
             assert [one["answer"] for one in await world.questions(state=None)] == [False]
 
     async def test_what_is_asked_later_is_answered_before_time_passes(self):

@@ -123,7 +123,7 @@ class TestSchedule:
         assert judge_schedule(facts, at_hour(32.9)).state == "met"
         verdict = judge_schedule(facts, at_hour(33))
         assert verdict.kind == "not-fired"
-        assert verdict.reason.startswith("its instant 2026-01-02T08:00:00Z is due")
+        assert verdict.reason.startswith("its occurrence 2026-01-02T08:00:00Z is due")
         assert "no living process has its agent" in judge_schedule(replace(facts, workers=0), at_hour(33)).reason
 
     def test_that_never_fired_once(self):

@@ -9,7 +9,7 @@ import pytest
 
 from wakeful import ConfigError, at
 from wakeful.clock import from_datetime, to_text
-from wakeful.triggers.schedule import instants
+from wakeful.triggers.schedule import occurrences
 
 LONDON = ZoneInfo("Europe/London")
 
@@ -41,8 +41,8 @@ LONDON = ZoneInfo("Europe/London")
 )
 def test_times(time, zone, moment):
     rule = at(time, tz=zone).rule
-    (instant,) = instants(rule, 0, 2**60)
-    assert to_text(instant) == moment
+    (occurrence,) = occurrences(rule, 0, 2**60)
+    assert to_text(occurrence) == moment
 
 
 def test_it_comes_once():

@@ -10,7 +10,7 @@ import pytest
 from wakeful import ConfigError, cron
 from wakeful.clock import from_datetime, to_datetime
 from wakeful.triggers.base import Trigger
-from wakeful.triggers.schedule import instants
+from wakeful.triggers.schedule import occurrences
 
 DAY = 86_400_000_000
 
@@ -21,7 +21,7 @@ def wakings(expression: str, zone: str, day: str, days: int = 1) -> list[str]:
     last = from_datetime(datetime.fromtimestamp(first / 1e6 + (days + 0.2) * 86400, UTC))
     end = datetime.fromisoformat(day).toordinal() + days
     rule = cron(expression, tz=zone).rule
-    shown = [to_datetime(moment).astimezone(ZoneInfo(zone)) for moment in instants(rule, first, last)]
+    shown = [to_datetime(moment).astimezone(ZoneInfo(zone)) for moment in occurrences(rule, first, last)]
     return [f"{one:%H:%M%z}" for one in shown if one.toordinal() < end]
 
 
@@ -120,7 +120,7 @@ def test_a_clock_that_is_set_back_over_midnight_shows_two_days_by_turns():
     zone = "America/St_Johns"
     rule = cron("*/30 * * * *", tz=zone).rule
     first = from_datetime(datetime(2010, 11, 6, 23, 0, tzinfo=ZoneInfo(zone)))
-    found = list(instants(rule, first, first + 3 * 3_600_000_000))
+    found = list(occurrences(rule, first, first + 3 * 3_600_000_000))
     assert found == sorted(found)
     shown = [f"{to_datetime(one).astimezone(ZoneInfo(zone)):%d %H:%M}" for one in found]
     assert shown == ["06 23:00", "06 23:30", "07 00:00", "06 23:30", "07 00:00", "07 00:30", "07 01:00"]

@@ -9,7 +9,7 @@ import pytest
 
 from wakeful import ConfigError, every
 from wakeful.clock import SECOND, from_datetime, to_datetime
-from wakeful.triggers.schedule import Schedule, instants
+from wakeful.triggers.schedule import Schedule, occurrences
 
 DAY = 86400 * SECOND
 
@@ -17,7 +17,7 @@ DAY = 86400 * SECOND
 def wakings(schedule: Schedule, zone: str, first: str, hours: float = 24) -> list[str]:
     """The times on the wall at which it wakes, from a time on, so many hours long."""
     start = from_datetime(datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)))
-    found = instants(schedule.rule, start, start + round(hours * 3600) * SECOND - 1)
+    found = occurrences(schedule.rule, start, start + round(hours * 3600) * SECOND - 1)
     return [f"{to_datetime(one).astimezone(ZoneInfo(zone)):%a %H:%M}" for one in found]
 
 
@@ -117,7 +117,7 @@ def test_hours_that_the_clock_jumps_over_are_none():
 def test_hours_that_come_twice_are_the_first():
     schedule = every("20m", active="01:00-01:40", tz="Europe/London")
     first = from_datetime(datetime(2026, 10, 25, 0, 0, tzinfo=UTC))
-    found = instants(schedule.rule, first, first + 20 * 3600 * SECOND)
+    found = occurrences(schedule.rule, first, first + 20 * 3600 * SECOND)
     assert list(found) == [first, first + 1200 * SECOND]
 
 

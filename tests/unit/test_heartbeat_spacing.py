@@ -17,8 +17,8 @@ def at(time: str, day: int = 1) -> datetime:
     return datetime(2026, 3, day, int(hour), int(minute), tzinfo=UTC)
 
 
-def memory(instant: str, ran_at: str | None = None, *, by_hand: bool = False, rhythm: str = RHYTHM) -> Memory:
-    return Memory(ran_at=at(ran_at or instant), instant=at(instant), by_hand=by_hand, rhythm=rhythm)
+def memory(occurrence: str, ran_at: str | None = None, *, by_hand: bool = False, rhythm: str = RHYTHM) -> Memory:
+    return Memory(ran_at=at(ran_at or occurrence), instant=at(occurrence), by_hand=by_hand, rhythm=rhythm)
 
 
 def written(spacing: str = "30m") -> Written:
@@ -26,7 +26,7 @@ def written(spacing: str = "30m") -> Written:
 
 
 @pytest.mark.parametrize(
-    ("before", "instant", "now"),
+    ("before", "occurrence", "now"),
     [
         (Memory(), "10:30", "10:30"),
         (memory("10:00"), "10:30", "10:30"),
@@ -37,12 +37,12 @@ def written(spacing: str = "30m") -> Written:
         (memory("23:00"), "10:30", "10:30"),  # the clock was set back
     ],
 )
-def test_it_runs(before: Memory, instant: str, now: str):
-    assert too_soon(before, written(), at(instant), at(now)) is None
+def test_it_runs(before: Memory, occurrence: str, now: str):
+    assert too_soon(before, written(), at(occurrence), at(now)) is None
 
 
 @pytest.mark.parametrize(
-    ("before", "instant", "now"),
+    ("before", "occurrence", "now"),
     [
         (memory("10:01", by_hand=True), "10:30", "10:30"),
         (memory("10:10", rhythm="another"), "10:30", "10:30"),
@@ -50,8 +50,8 @@ def test_it_runs(before: Memory, instant: str, now: str):
         (memory("10:05", by_hand=True), "10:00", "10:06"),  # one that was due before somebody was quicker
     ],
 )
-def test_it_has_just_run(before: Memory, instant: str, now: str):
-    reason = too_soon(before, written(), at(instant), at(now))
+def test_it_has_just_run(before: Memory, occurrence: str, now: str):
+    reason = too_soon(before, written(), at(occurrence), at(now))
     assert reason is not None
     assert reason.startswith("it ran at 2026-03-01T10:")
 

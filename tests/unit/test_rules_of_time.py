@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 import pytest
 
 from support.oracle import YEAR, ZONES, Sample, moment, samples
-from wakeful.triggers.schedule import Rule, counted, instants
+from wakeful.triggers.schedule import Rule, counted, occurrences
 
 FIRST, LAST = moment(YEAR[0]), moment(YEAR[1]) - 1
 FEW = 800
@@ -19,20 +19,20 @@ SAMPLES = list(samples(200, seed=5))
 @pytest.mark.parametrize("zone", range(4), ids=ZONES)
 def test_a_year_of_random_schedules_is_as_somebody_who_lives_through_it(zone: int, part: int):
     for sample in SAMPLES[zone::4][part::2]:
-        expected = sample.instants(FIRST, LAST)
+        expected = sample.occurrences(FIRST, LAST)
         rule = sample.schedule().rule
         if len(expected) <= FEW:
-            assert list(instants(rule, FIRST, LAST)) == expected, sample
+            assert list(occurrences(rule, FIRST, LAST)) == expected, sample
             assert backwards(rule) == expected, sample
         check_at_random(rule, expected, sample)
 
 
 def backwards(rule: Rule) -> list[int]:
     found = []
-    instant = rule.previous(LAST + 1)
-    while instant is not None and instant >= FIRST:
-        found.append(instant)
-        instant = rule.previous(instant)
+    occurrence = rule.previous(LAST + 1)
+    while occurrence is not None and occurrence >= FIRST:
+        found.append(occurrence)
+        occurrence = rule.previous(occurrence)
     return found[::-1]
 
 
@@ -73,6 +73,6 @@ def test_the_year_of_the_samples_has_changes_and_many_kinds_of_schedules():
     """Otherwise the rest would prove nothing."""
     assert len({sample.code for sample in SAMPLES}) == 200
     assert sum(sample.code.startswith("cron") for sample in SAMPLES) in range(80, 160)
-    wakings = [len(sample.instants(FIRST, FIRST + 40 * 86_400_000_000)) for sample in SAMPLES[::4]]
+    wakings = [len(sample.occurrences(FIRST, FIRST + 40 * 86_400_000_000)) for sample in SAMPLES[::4]]
     assert sum(count > 0 for count in wakings) > 30
     assert max(wakings) > 10_000

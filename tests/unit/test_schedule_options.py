@@ -200,7 +200,7 @@ def moment(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "instant", "grace"),
+    ("schedule", "occurrence", "grace"),
     [
         pytest.param(every("1s"), "2026-01-05T08:00Z", "1m", id="a minute at least"),
         pytest.param(every("10m"), "2026-01-05T08:00Z", "5m", id="half the distance"),
@@ -218,7 +218,9 @@ def moment(text: str) -> int:
         pytest.param(cron("0 8 * * *", catch_up="none"), "2026-01-05T08:00Z", "1m", id="no catching up"),
     ],
 )
-def test_how_late_an_instant_may_be_follows_from_the_distance_to_the_next(schedule: Schedule, instant: str, grace: str):
-    assert schedule.grace_at(moment(instant)) == duration(grace)
+def test_how_late_an_instant_may_be_follows_from_the_distance_to_the_next(
+    schedule: Schedule, occurrence: str, grace: str
+):
+    assert schedule.grace_at(moment(occurrence)) == duration(grace)
     stored = read_definition(schedule.definition())
-    assert stored.grace_at(moment(instant)) == duration(grace)
+    assert stored.grace_at(moment(occurrence)) == duration(grace)

@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "remind": ("remind", "have somebody reminded at a time, unless it happens by itself"),
     "reminders": (TABLE, "list reminders; move or cancel one"),
     "heartbeat": (TABLE, "list the checks of heartbeats, what became of each; run one"),
-    "backfill": (TABLE, "do instants of a schedule that are over, after a count"),
+    "backfill": (TABLE, "do occurrences of a schedule that are over, after a count"),
     "sources": (TABLE, "list what brings events in, and how it is; forget one"),
     "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),

@@ -83,9 +83,9 @@ def report(arguments: argparse.Namespace, app: Declarations | None, problems: li
 
 
 def schedules_of(app: Declarations) -> list[dict[str, Any]]:
-    """What wakes agents by time, with the next instant, by this machine's clock."""
+    """What wakes agents by time, with the next occurrence, by this machine's clock."""
     from wakeful.clock import SystemClock
-    from wakeful.triggers.instants import moment_summary, zone_of
+    from wakeful.triggers.occurrences import moment_summary, zone_of
     from wakeful.triggers.schedules import code_schedules
 
     try:
@@ -95,8 +95,8 @@ def schedules_of(app: Declarations) -> list[dict[str, Any]]:
     present = SystemClock().now()
     shown = []
     for name, (agent, schedule, _) in declared.items():
-        instant = schedule.rule.next(present)
-        upcoming = None if instant is None else moment_summary(instant, zone_of(schedule))
+        occurrence = schedule.rule.next(present)
+        upcoming = None if occurrence is None else moment_summary(occurrence, zone_of(schedule))
         rule = schedule.describe()
         shown.append({"name": name, "agent": agent, "rule": rule, "zone": zone_of(schedule), "next": upcoming})
     return shown
@@ -239,7 +239,7 @@ def notes(app: Declarations) -> list[str]:
 
 
 def without_token(app: Declarations) -> list[str]:
-    """Questions that no command answers, if the app is started with what is set here."""
+    """Approvals that no command can answer, if the app is started with what is set here."""
     from wakeful.operations.guarding import REMEDY, unguarded
 
     words = None if token() is not None else unguarded(app)

@@ -58,7 +58,7 @@ MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!",
 TOLERATED_SKEW = 1 * SECOND
 LATE_TO_FIRE = 60 * SECOND
 LEAST_FREE = 100 * 1024 * 1024
-MANY = 100  # questions that are counted
+MANY = 100  # approvals that are counted
 LITTLE_FREE = 1024 * 1024 * 1024
 
 
@@ -463,7 +463,7 @@ async def people(desk: Desk) -> list[Finding]:
     """What is waiting for a person."""
     counts = await count_runs(desk.reads)
     dead = counts.get("dead", 0)
-    # A question that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
+    # An approval that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
     listed = await alarms.alarms(desk, state="open")
     open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
@@ -471,9 +471,9 @@ async def people(desk: Desk) -> list[Finding]:
     held, dead_deliveries = counts.get("held", 0), (await desk.reads.fetch("count_dead_deliveries"))[0][0]
     if held:
         found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
-    questions = (await approvals.approvals(desk, state="open", limit=MANY)).items
-    if questions:
-        count = f"{MANY} questions or more" if len(questions) == MANY else number(len(questions), "question")
+    asked = (await approvals.approvals(desk, state="open", limit=MANY)).items
+    if asked:
+        count = f"{MANY} approvals or more" if len(asked) == MANY else number(len(asked), "approval")
         found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
     paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await pauses.pauses(desk) if one["paused"]]
     if paused:

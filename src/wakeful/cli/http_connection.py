@@ -228,7 +228,7 @@ class Connection(HttpToolsProtocol):
         limits = self.open.limits
         now = (
             self.open.now - limits.look_every
-        )  # instants are noted with the time of the last look, so they may be that old
+        )  # occurrences are noted with the time of the last look, so they may be that old
         if self._leaves_answers_lying(now):
             self.open.count(UNREAD)
             self.transport.abort()

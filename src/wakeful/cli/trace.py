@@ -57,7 +57,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "id",
         metavar="ID",
-        help="a run's id or the beginning of it; or that of an event, an effect, a delivery, a question or an alarm",
+        help="a run's id or the beginning of it; or that of an event, an effect, a delivery, an approval or an alarm",
     )
     parser.add_argument("--full", action="store_true", help="whole values, and the tracebacks of errors")
     add_json(parser)
@@ -139,7 +139,7 @@ class Drawing:
     def _scheduled(scheduled: Shown) -> str:
         late = "" if scheduled["late"] is None else f", started {readable(round(scheduled['late'] * SECOND))} after it"
         many = scheduled["instants"]
-        covers = f", for {many} instants since {clock_time(scheduled['covers_from'])}" if many != 1 else ""
+        covers = f", for {many} occurrences since {clock_time(scheduled['covers_from'])}" if many != 1 else ""
         return plain(f"scheduled for {clock_time(scheduled['for'])} by {scheduled['schedule']}{late}{covers}")
 
     def _event(self, tree: Tree, event: Shown, created: str, parent: str | None, chain: Shown | None) -> None:

@@ -17,7 +17,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "identifier",
         metavar="ID",
-        help="an event's id or key; a run's, effect's, delivery's, question's, alarm's or reminder's id or the beginning of it; a schedule's or a source's name; or what is expected",
+        help="an event's id or key; a run's, effect's, delivery's, approval's, alarm's or reminder's id or the beginning of it; a schedule's or a source's name; or what is expected",
     )
     add_json(parser)
     add_store(parser)
@@ -27,7 +27,7 @@ def execute(arguments: argparse.Namespace) -> int:
     answer = read(chosen_store(arguments), lambda reads: why(reads, arguments.identifier))
     if answer is None:
         message = (
-            "there is no event, run, effect, delivery, question, alarm, schedule, source, reminder or expectation "
+            "there is no event, run, effect, delivery, approval, alarm, schedule, source, reminder or expectation "
             f'"{plain(arguments.identifier)}": see `wakeful events`, `wakeful runs`, `wakeful effects`, `wakeful deliveries`, '
             "`wakeful approvals`, `wakeful alarms`, `wakeful schedules`, `wakeful sources`, `wakeful reminders` and `wakeful expectations`"
         )

@@ -197,7 +197,7 @@ class _Handler:
         self._tell(at, f"run.send({channel!r}): the app has no such channel.{hint}")
 
     def _check_ask(self, at: ast.AST, to: Any) -> None:
-        """Whom it asks is a channel: else the question reaches the agent's owner, and nobody that was meant."""
+        """Whom it asks is a channel: else the approval reaches the agent's owner, and nobody that was meant."""
         if to is UNKNOWN or to is None or self.channels is None or (isinstance(to, str) and to in self.channels):
             return
         hint = did_you_mean(str(to), self.channels)

@@ -46,7 +46,7 @@ class Hearing:
         courier: Deliveries,
         scheduler: Wakeable,
         teller: Wakeable,
-        settler: Wakeable | None,
+        rechecker: Wakeable | None,
         sources: HeldSources,
         time_passes: bool,
     ) -> None:
@@ -59,7 +59,7 @@ class Hearing:
         self._courier = courier
         self._scheduler = scheduler
         self._teller = teller
-        self._settler = settler
+        self._rechecker = rechecker
         self._sources = sources
         self._time_passes = time_passes
         self.lookout: Lookout | None = None  # it tells what it sees here, and is woken from here
@@ -122,6 +122,6 @@ class Hearing:
             self._scheduler.wake()
         if seen.circuits or self._circuits.knows_of_trouble:
             self._circuits.wake()
-        if seen.waits and self._settler is not None:
-            self._settler.wake()
+        if seen.waits and self._rechecker is not None:
+            self._rechecker.wake()
         self._sources.hold_again(seen.held)

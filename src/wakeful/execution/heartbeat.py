@@ -1,9 +1,9 @@
-"""One beat of one check: may it run already? → is there anything to do? → do it → is that news? → remember.
+"""One occurrence of one check: may it run already? → is there anything to do? → do it → is that news? → remember.
 
 Whatever a check remembers is its part of the state of its session, and is saved with the run that changed it, in one
-transaction with the message and the alarm. So a beat that died half-way is done again as if it had never been.
+transaction with the message and the alarm. So an occurrence that died half-way is done again as if it had never been.
 
-A check that fails is no dead letter: its next beat is its next try. Three failures in a row are an alarm.
+A check that fails is no dead letter: its next occurrence is its next try. Three failures in a row are an alarm.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Result = Literal["quiet", "told", "unchanged", "failed", "skipped"]
 class Check:
     """A check as its functions see it: what stands in its section, and what its probe found.
 
-    `processed` is kept from beat to beat: what the probe found, or whatever a function puts there.
+    `processed` is kept from occurrence to occurrence: what the probe found, or whatever a function puts there.
     """
 
     name: str
@@ -66,7 +66,9 @@ class Memory:
 
     run: str | None = None
     ran_at: datetime | None = None
-    instant: datetime | None = None  # the one it ran for; fired by hand, when it ran
+    instant: datetime | None = (
+        None  # the occurrence that it ran for, or the time of a run by hand; stored under this name
+    )
     by_hand: bool = False
     rhythm: str | None = None  # by which it ran
     result: Result | None = None
@@ -102,8 +104,8 @@ class Written:
 
 
 @dataclass(slots=True)
-class Beat:
-    """What became of a beat."""
+class CheckOutcome:
+    """What became of an occurrence."""
 
     heartbeat: str
     check: str
@@ -188,21 +190,21 @@ def fits(function: Callable[..., Any], arguments: int) -> bool:
 def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
     """The handler behind a heartbeat, in an app that has these probes."""
 
-    async def beat(run: Run, written: Written) -> Beat:
+    async def look(run: Run, written: Written) -> CheckOutcome:
         attempt = current_attempt()
         memory: Memory = run.state.checks.setdefault(written.check, Memory())
         now = run.now()
-        instant = run.scheduled_for or now
+        occurrence = run.scheduled_for or now
         by_hand = run.event.id.startswith(BY_HAND)
-        reason = None if by_hand else too_soon(memory, written, instant, now)
+        reason = None if by_hand else too_soon(memory, written, occurrence, now)
         if reason is not None:
-            return Beat(heartbeat.name, written.check, "skipped", reason=reason)
+            return CheckOutcome(heartbeat.name, written.check, "skipped", reason=reason)
         name = f"{heartbeat.name}/{written.check}"
         alarm = heartbeat_alarm(attempt.app, name)
         check = Check(written.check, written.title, written.text, written.preamble)
         before = to_text(memory.processed, what=PROCESSED)
         check.processed = from_json(before)
-        memory.run, memory.ran_at, memory.instant = run.id, now, instant
+        memory.run, memory.ran_at, memory.instant = run.id, now, occurrence
         memory.by_hand, memory.rhythm = by_hand, written.rhythm
         try:
             text = await _looked(run, heartbeat, {**probes, **heartbeat.probes}, written, check)
@@ -217,7 +219,7 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
             if memory.failures >= FAILURES_BEFORE_ALARM:
                 text = failing(name, memory, run.id)
                 attempt.outgoing.alarm = Alarm(attempt.app, alarm, text, heartbeat.name, heartbeat.owner)
-            return Beat(heartbeat.name, written.check, "failed", reason=words)
+            return CheckOutcome(heartbeat.name, written.check, "failed", reason=words)
         if memory.failures >= FAILURES_BEFORE_ALARM:
             attempt.outgoing.resolves = alarm
         memory.failures, memory.error, memory.processed = 0, None, check.processed
@@ -225,11 +227,11 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
             memory.result, memory.text, memory.told = "quiet", None, None
             asked = written.probe is not None or written.command is not None
             nothing = "its probe found nothing to do" if asked and check.found is None else "there was nothing to tell"
-            return Beat(heartbeat.name, written.check, "quiet", reason=nothing)
+            return CheckOutcome(heartbeat.name, written.check, "quiet", reason=nothing)
         memory.text = text[:SHOWN_OF_A_TEXT]
         if digest(text) == memory.told:
             memory.result = "unchanged"
-            return Beat(
+            return CheckOutcome(
                 heartbeat.name,
                 written.check,
                 "unchanged",
@@ -238,14 +240,14 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
             )
         memory.result, memory.told, memory.told_at = "told", digest(text), now
         run.send(heartbeat.deliver, text, subject=written.title)
-        return Beat(heartbeat.name, written.check, "told", text)
+        return CheckOutcome(heartbeat.name, written.check, "told", text)
 
-    return beat
+    return look
 
 
-def too_soon(memory: Memory, written: Written, instant: datetime, now: datetime) -> str | None:
-    """Why a check is not run again yet. The instants of one rhythm are as far apart as they are, on the day of a clock change
-    too; but one that was fired by hand or edited meanwhile keeps its whole spacing, and one that ran so late that the next instant
+def too_soon(memory: Memory, written: Written, occurrence: datetime, now: datetime) -> str | None:
+    """Why a check is not run again yet. The occurrences of one rhythm are as far apart as they are, on the day of a clock change
+    too; but one that was fired by hand or edited meanwhile keeps its whole spacing, and one that ran so late that the next occurrence
     is near has just run.
     """
     if memory.ran_at is None or memory.instant is None:
@@ -253,7 +255,7 @@ def too_soon(memory: Memory, written: Written, instant: datetime, now: datetime)
     apart = timedelta(microseconds=written.spacing)
     in_step = not memory.by_hand and memory.rhythm == written.rhythm
     # A clock that was set back by more than that would keep it from running for as long.
-    too_near = not in_step and -apart < instant - memory.instant < apart
+    too_near = not in_step and -apart < occurrence - memory.instant < apart
     if too_near or -apart < now - memory.ran_at < apart / 2:
         ran_at = time_text(from_datetime(memory.ran_at))
         return f"it ran at {ran_at}, and does so once in {readable(written.spacing)}"
@@ -263,7 +265,7 @@ def too_soon(memory: Memory, written: Written, instant: datetime, now: datetime)
 def failing(name: str, memory: Memory, run: str) -> str:
     return (
         f"check {name} failed {memory.failures} times in a row, last with {memory.error}. It is tried again at its next "
-        f"beat; `wakeful heartbeat` shows when, `wakeful trace {run}` what happened"
+        f"occurrence; `wakeful heartbeat` shows when, `wakeful trace {run}` what happened"
     )
 
 
@@ -317,7 +319,7 @@ async def _found(
         arguments = (check,) if fits(function, 1) else ()
         return await call(function, arguments, {}, what=f"probe {written.probe}", limit=written.timeout)
 
-    # Its next beat is its next try, unless its own @step says otherwise.
+    # Its next occurrence is its next try, unless its own @step says otherwise.
     own: StepOptions = getattr(function, MARK, StepOptions(attempts=1))
     setattr(look, MARK, replace(own, name=own.name or f"probe {check.name}", key=None))
     return await run.step(look)

@@ -253,7 +253,7 @@ class Housekeeper(Service):
             await asyncio.sleep(self._pause)
 
     async def _remove_occurrences(self, now: Microseconds) -> None:
-        """What became of the instants of an agent's schedules is kept as long as its runs."""
+        """What became of the occurrences of an agent's schedules is kept as long as its runs."""
         app = self._retention.app
         for agent in await self._keeper.agents_with_schedules(app):
             kept = self._retention.of(agent)

@@ -9,12 +9,12 @@ from wakeful.triggers.schedule import TYPE
 
 
 def scheduled_for(event: Event) -> datetime | None:
-    """The instant of a schedule's event; None for others."""
+    """The occurrence of a schedule's event; None for others."""
     return _time(event, "scheduledfor")
 
 
 def interval(event: Event) -> tuple[datetime, datetime] | None:
-    """From the instant before the first that it covers, up to its own."""
+    """From the occurrence before the first that it covers, up to its own."""
     start, end = _time(event, "coveredfrom"), _time(event, "scheduledfor")
     return None if start is None or end is None else (start, end)
 
@@ -22,8 +22,8 @@ def interval(event: Event) -> tuple[datetime, datetime] | None:
 def facts_of(run: str, agent: str, event: Event) -> dict[str, str]:
     """What a child is told of its run. A command's program gets the event too, in a file."""
     facts = {"WAKEFUL_RUN_ID": run, "WAKEFUL_AGENT": agent}
-    if (instant := scheduled_for(event)) is not None:
-        facts["WAKEFUL_SCHEDULED_FOR"] = instant.isoformat()
+    if (occurrence := scheduled_for(event)) is not None:
+        facts["WAKEFUL_SCHEDULED_FOR"] = occurrence.isoformat()
     return facts
 
 

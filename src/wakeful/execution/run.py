@@ -52,18 +52,18 @@ class Run:
 
     @property
     def scheduled_for(self) -> datetime | None:
-        """The instant of the schedule that started it; None if none did."""
+        """The occurrence of the schedule that started it; None if none did."""
         return occurrence.scheduled_for(self.event)
 
     @property
     def late(self) -> timedelta | None:
-        """How long after that instant it started."""
-        instant = self.scheduled_for
-        return None if instant is None else to_datetime(self._attempt.claim.started_at) - instant
+        """How long after that occurrence it started."""
+        occurrence = self.scheduled_for
+        return None if occurrence is None else to_datetime(self._attempt.claim.started_at) - occurrence
 
     @property
     def interval(self) -> tuple[datetime, datetime] | None:
-        """What its occurrence covers, up to `scheduled_for`: since the instant before it, and with those that were coalesced
+        """What its occurrence covers, up to `scheduled_for`: since the occurrence before it, and with those that were coalesced
         into it since the one before them.
         """
         return occurrence.interval(self.event)
@@ -234,7 +234,7 @@ class Run:
 
     async def schedule(self, name: str, schedule: Schedule, *, agent: Any = None, data: Any = None) -> datetime | None:
         """Have an agent woken by a rule of time: itself, or another one (its name, or its function) if policy lets it. One of
-        that name that was made at run time gets this rule, and one that is so already stays. Its next instant.
+        that name that was made at run time gets this rule, and one that is so already stays. Its next occurrence.
         """
         return await scheduling.schedule(self._attempt, name, schedule, agent=agent, data=data)
 

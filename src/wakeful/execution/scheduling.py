@@ -56,7 +56,7 @@ class Wish:
 
 
 async def schedule(attempt: Attempt, name: str, wanted: Schedule, *, agent: Any, data: Any) -> datetime | None:
-    """Make it so, or leave it where it is so; its next instant."""
+    """Make it so, or leave it where it is so; its next occurrence."""
     async with _changing(attempt, "run.schedule"):
         return await _schedule(attempt, name, wanted, agent, data)
 

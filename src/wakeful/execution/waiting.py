@@ -240,7 +240,7 @@ async def ask(attempt: Attempt, question: str, *, to: str | None, schema: Any, t
         told = {"question": question, "to": to, "approval": identifier}
         step, fresh = _begin(attempt, key, shown, text, told, limit)
         if fresh:
-            await _store_question(attempt, step, Approval(identifier, question, to, shape, _until(step)))
+            await _store_approval(attempt, step, Approval(identifier, question, to, shape, _until(step)))
         while True:
             ended = await _reach(attempt, step, f"{what}: nobody answered")
             try:
@@ -249,13 +249,13 @@ async def ask(attempt: Attempt, question: str, *, to: str | None, schema: Any, t
                 first = error.errors(include_url=False, include_input=False)[0]
                 step.state, step.result = "waiting", _info({**told, **_until_from(attempt, limit)})
                 again = f"the answer did not fit: {first['msg']}"
-                await _store_question(
+                await _store_approval(
                     attempt, step, Approval(identifier, question, to, shape, _until(step)), again=again
                 )
 
 
-async def _store_question(attempt: Attempt, step: Step, approval: Approval, *, again: str | None = None) -> None:
-    """Store a question; `again`: why the answer that came did not do."""
+async def _store_approval(attempt: Attempt, step: Step, approval: Approval, *, again: str | None = None) -> None:
+    """Store an approval; `again`: why the answer that came did not do."""
     claim = attempt.claim
     await attempt.record.save_facts()
     if again is None:
@@ -265,7 +265,7 @@ async def _store_question(attempt: Attempt, step: Step, approval: Approval, *, a
 
 
 def alarm_about(attempt: Attempt, step: Step, approval: Approval, again: str | None) -> Alarm:
-    """By which the question reaches the channel that `to` names, or the agent's owner: now, when three quarters of its time
+    """By which the approval reaches the channel that `to` names, or the agent's owner: now, when three quarters of its time
     are over, and when it ends. One without a time limit is told again as any alarm is.
     """
     told = from_json(step.result or "{}")

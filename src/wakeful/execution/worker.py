@@ -217,7 +217,7 @@ class Worker:
         """Wait until nothing runs."""
         await self._idle.wait()
 
-    async def settled(self) -> None:
+    async def drained(self) -> None:
         """Wait until nothing runs and nothing that is due is left to claim."""
         while self._tasks or self._wants() or (self._left and not self._stopping):
             if self._tasks:

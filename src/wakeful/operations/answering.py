@@ -1,4 +1,4 @@
-"""Questions of runs to people, and their answers. The command line and the HTTP API share this.
+"""Approvals of runs to people, and their answers. The command line and the HTTP API share this.
 
 what they write ──► understood (`yes`, text without quotes, JSON) ──► does it fit what was asked? ──► stored; the first stands
 """
@@ -15,7 +15,7 @@ from wakeful.stores.request import Actor, Doer
 from wakeful.stores.verbs.approvals import AnswerApproval, Answered
 from wakeful.values import to_text
 
-Question = Mapping[str, Any]
+Approval = Mapping[str, Any]
 
 YES_AND_NO = {"yes": True, "y": True, "no": False, "n": False}
 
@@ -23,7 +23,7 @@ YES_AND_NO = {"yes": True, "y": True, "no": False, "n": False}
 def understand(text: str, schema: dict[str, Any] | None) -> Any:
     """What a person wrote: JSON where that fits, else `yes` or `no`, else the text as it stands. ValueError tells why not.
 
-    A question without a schema takes JSON, yes or no: `never` as a text would count as true in the code.
+    An approval without a schema takes JSON, yes or no: `never` as a text would count as true in the code.
     """
     problem: str | None = None
     try:
@@ -42,22 +42,22 @@ def understand(text: str, schema: dict[str, Any] | None) -> Any:
     return fitting[0] if fitting else value
 
 
-async def answer_question(
-    store: Doer, question: str, value: Any, *, by: Actor, note: str | None = None
+async def answer_approval(
+    store: Doer, approval: str, value: Any, *, by: Actor, note: str | None = None
 ) -> Answered | None:
-    """Store an answer. None when there is no such question."""
-    return await store.do(AnswerApproval(question, to_text(value, what="the answer"), by=by, note=note))
+    """Store an answer. None when there is no such approval."""
+    return await store.do(AnswerApproval(approval, to_text(value, what="the answer"), by=by, note=note))
 
 
-def which_stands(question: Question) -> str:
+def which_stands(approval: Approval) -> str:
     """What somebody is told whose answer came too late."""
-    match question["state"]:
+    match approval["state"]:
         case "answered":
-            words = f"{question['answered_by']} answered it at {question['answered_at']}"
+            words = f"{approval['answered_by']} answered it at {approval['answered_at']}"
         case "expired":
-            words = f"nobody answered it until {question['due_at']}, and run {question['run']} went on without"
+            words = f"nobody answered it until {approval['due_at']}, and run {approval['run']} went on without"
         case "withdrawn":
-            words = f"run {question['run']}, which asked it, is over"
+            words = f"run {approval['run']}, which asked it, is over"
         case state:
             words = f"it is {state}"
-    return f"question {question['id']}: {words}. Nothing was changed by this answer"
+    return f"approval {approval['id']}: {words}. Nothing was changed by this answer"

@@ -1,7 +1,7 @@
-"""Backfill: instants of a schedule that are over, done after all. Counted first, then fed in behind everything else.
+"""Backfill: occurrences of a schedule that are over, done after all. Counted first, then fed in behind everything else.
 
-    [from, to) ──► instants by the rule ──┬── their event, or a fired row, is there ──► done already
-                                          ├── the schedule has not settled them yet ──► its own, left alone
+    [from, to) ──► occurrences by the rule ──┬── their event, or a fired row, is there ──► done already
+                                          ├── the schedule has not recorded them yet ──► its own, left alone
                                           └── else ──► an event like the scheduler's, with the same source and id
 
 The identity is the scheduler's own, so doing it twice, or beside it, doubles nothing, and whoever stops in between asks for the
@@ -24,11 +24,11 @@ from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Flow, event_key
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.request import Actor, Bulk, Doer
-from wakeful.stores.timing import Firing, StoredSchedule
+from wakeful.stores.timing import DueOccurrence, StoredSchedule
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.backfill import FillInstants, LedgerRow
+from wakeful.stores.verbs.backfill import FillOccurrences, LedgerRow
 from wakeful.stores.verbs.people import RecordOperation
-from wakeful.triggers.schedule import Schedule, instants, read_definition
+from wakeful.triggers.schedule import Schedule, occurrences, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.schedules import code_schedules
 
@@ -38,7 +38,7 @@ LOOK_EVERY = 0.25
 MANY = 1_000  # more than these are not done without another word
 HAVE_A_RUN = frozenset({"fired", "superseded"})
 
-Arriving = Callable[[StoredSchedule, Schedule, Firing], Arrival]
+Arriving = Callable[[StoredSchedule, Schedule, DueOccurrence], Arrival]
 
 
 class Filled(Doer, Protocol):
@@ -61,17 +61,17 @@ class Filled(Doer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Instants of a schedule from `since` until before `until`."""
+    """Occurrences of a schedule from `since` until before `until`."""
 
     stored: StoredSchedule
     schedule: Schedule
     since: Microseconds
     until: Microseconds
-    settled_until: Microseconds  # from here on they are the scheduler's own
+    recorded_until: Microseconds  # from here on they are the scheduler's own
 
     @property
     def last(self) -> Microseconds:
-        return min(self.until, self.settled_until) - 1
+        return min(self.until, self.recorded_until) - 1
 
     def shown(self) -> str:
         return f"schedule {self.stored.name} from {to_text(self.since)} until {to_text(self.until)}"
@@ -79,21 +79,21 @@ class Backfill:
 
 @dataclass(slots=True)
 class BackfillPlan:
-    """What a backfill would do: so many instants, of which some are done."""
+    """What a backfill would do: so many occurrences, of which some are done."""
 
-    instants: int = 0
+    occurrences: int = 0
     done: int = 0
     first: Microseconds | None = None  # of those that are not
     last: Microseconds | None = None
-    to_come: int = 0  # that the schedule has not settled yet
+    to_come: int = 0  # that the schedule has not recorded yet
 
     @property
     def new(self) -> int:
-        return self.instants - self.done
+        return self.occurrences - self.done
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "instants": self.instants,
+            "instants": self.occurrences,
             "done": self.done,
             "new": self.new,
             "first": to_text(self.first),
@@ -150,13 +150,13 @@ def choose(schedules: list[StoredSchedule], agent: str, name: str | None) -> Sto
 
 
 def prepare(stored: StoredSchedule, since: Microseconds, until: Microseconds, *, now: Microseconds) -> Backfill:
-    """Instants that the schedule has not settled are its own: it will fire them, or say why not."""
+    """Occurrences that the schedule has not recorded are its own: it will fire them, or say why not."""
     if since >= until:
         message = f"from {to_text(since)} is not before to {to_text(until)}"
         raise ConfigError(message)
     own = [stored.next_at, None if stored.queued is None else stored.queued.first, now + 1]
-    settled_until = min(one for one in own if one is not None)
-    return Backfill(stored, read_definition(from_json(stored.definition)), since, until, settled_until)
+    recorded_until = min(one for one in own if one is not None)
+    return Backfill(stored, read_definition(from_json(stored.definition)), since, until, recorded_until)
 
 
 async def plan_backfill(store: Filled, backfill: Backfill) -> BackfillPlan:
@@ -165,13 +165,13 @@ async def plan_backfill(store: Filled, backfill: Backfill) -> BackfillPlan:
     ledger = await Ledger.read(store, backfill)
     for page in pages(backfill):
         new = await ledger.left(page)
-        plan.instants += len(page)
+        plan.occurrences += len(page)
         plan.done += len(page) - len(new)
         if new:
             plan.first = new[0] if plan.first is None else plan.first
             plan.last = new[-1]
     rule = backfill.schedule.rule
-    first = rule.next(max(backfill.since, backfill.settled_until) - 1)
+    first = rule.next(max(backfill.since, backfill.recorded_until) - 1)
     if first is not None and first < backfill.until:
         plan.to_come = rule.count(first, backfill.until - 1, BATCH * BATCH)[0]
     return plan
@@ -193,7 +193,7 @@ async def fill(
     outcome, seen = Outcome(), 0
     stored = backfill.stored
     reason = f"backfill by {by.name}" + (f": {note}" if note else "")
-    bulk = Bulk("backfill", stored.app, stored.agent, f"{plan.new} instants, {backfill.shown()}")
+    bulk = Bulk("backfill", stored.app, stored.agent, f"{plan.new} occurrences, {backfill.shown()}")
     ledger, queue = await Ledger.read(store, backfill), Queue(store, stored)
     for page in pages(backfill):
         for batch in pace.batches(await ledger.left(page)):
@@ -220,14 +220,14 @@ async def fill(
 
 
 def pages(backfill: Backfill) -> Iterator[list[Microseconds]]:
-    """The instants, some at a time."""
-    found = instants(backfill.schedule.rule, backfill.since, backfill.last)
+    """The occurrences, some at a time."""
+    found = occurrences(backfill.schedule.rule, backfill.since, backfill.last)
     while page := list(islice(found, BATCH)):
         yield page
 
 
 class Ledger:
-    """What became of the instants of a backfill. What is written there stays: only its own rows come along."""
+    """What became of the occurrences of a backfill. What is written there stays: only its own rows come along."""
 
     def __init__(self, store: Filled, backfill: Backfill, rows: list[LedgerRow]) -> None:
         self._store = store
@@ -251,17 +251,17 @@ class Ledger:
         done = {keys[key] for key in known} | self._have_a_run
         return [one for one in page if one not in done]
 
-    def row_of(self, instant: Microseconds) -> int | None:
-        """The row that an instant is counted in. Asked in order of time."""
-        while self._place < len(self._others) and self._others[self._place].last < instant:
+    def row_of(self, occurrence: Microseconds) -> int | None:
+        """The row that an occurrence is counted in. Asked in order of time."""
+        while self._place < len(self._others) and self._others[self._place].last < occurrence:
             self._place += 1
-        if self._place == len(self._others) or self._others[self._place].first > instant:
+        if self._place == len(self._others) or self._others[self._place].first > occurrence:
             return None
         return self._others[self._place].seq
 
 
 def apart(rows: list[LedgerRow]) -> list[LedgerRow]:
-    """Rows in order of time, without those inside of another: an earlier backfill may have been refused some of its instants."""
+    """Rows in order of time, without those inside of another: an earlier backfill may have been refused some of its occurrences."""
     found: list[LedgerRow] = []
     for row in sorted(rows, key=lambda one: (one.first, -one.last)):
         if not found or row.last > found[-1].last:
@@ -298,13 +298,15 @@ class Queue:
 
 def _request(
     backfill: Backfill, chosen: list[Microseconds], ledger: Ledger, arrive: Arriving, reason: str, **author: Any
-) -> FillInstants:
+) -> FillOccurrences:
     stored, schedule = backfill.stored, backfill.schedule
     # What expired then is wanted now.
     timeless = replace(schedule, timing=replace(schedule.timing, expires=None, overlap="allow"))
-    arrivals = [behind_all(arrive(stored, timeless, Firing(one)), stored.name, schedule, reason) for one in chosen]
+    arrivals = [
+        behind_all(arrive(stored, timeless, DueOccurrence(one)), stored.name, schedule, reason) for one in chosen
+    ]
     redoes = [ledger.row_of(one) for one in chosen]
-    return FillInstants(stored, chosen, redoes, AcceptEvents(stored.app, arrivals, matches=fits), reason, **author)
+    return FillOccurrences(stored, chosen, redoes, AcceptEvents(stored.app, arrivals, matches=fits), reason, **author)
 
 
 def behind_all(arrival: Arrival, name: str, schedule: Schedule, reason: str) -> Arrival:

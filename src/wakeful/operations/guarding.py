@@ -65,7 +65,7 @@ async def guard(
 
 
 def unguarded(app: Declarations) -> str | None:
-    """What to say of an app whose questions nobody can answer by a command until it has a token; None if it is none."""
+    """What to say of an app whose approvals nobody can answer by a command until it has a token; None if it is none."""
     asking = [name for name, one in app.agents.items() if _asks(one.function)]
     if not is_locked_without_token(app) or not asking:
         return None

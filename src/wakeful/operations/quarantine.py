@@ -4,7 +4,7 @@
       │                        └─ still wrong: it says what, and stays
       └──discard──► kept as a record until its retention time is over
 
-A release is safe to repeat: what is released has its real identity, and what somebody else settled meanwhile is left alone.
+A release is safe to repeat: what is released has its real identity, and what somebody else ended meanwhile is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wakeful.stores.known import waiting_inputs
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.sources import StoredSource
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.source import SourceTrouble
@@ -37,15 +37,15 @@ Shown = dict[str, Any]
 ReadInput = Callable[[str], Awaitable[Shown | None]]  # one input with its bytes, by its key
 
 
-class Settling(Doer, Protocol):
+class Ending(Doer, Protocol):
     """Where it is done."""
 
     async def find_source(self, app: str, name: str, /) -> StoredSource | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of one. `refused`: it was settled before, or is not ours; `wrong`: it still cannot be taken in, and stays."""
+class Ended:
+    """What became of one. `refused`: it was ended before, or is not ours; `wrong`: it still cannot be taken in, and stays."""
 
     key: str
     state: Literal["released", "discarded", "kept"]
@@ -67,7 +67,7 @@ class Settled:
 
 
 async def release(
-    store: Settling,
+    store: Ending,
     releasing: Releasing,
     found: Shown,
     *,
@@ -75,11 +75,11 @@ async def release(
     note: str | None = None,
     trust: bool = False,
     bulk: Bulk | None = None,
-) -> Settled:
+) -> Ended:
     """Have its source read it again, and let in what comes out. `trust`: whoever does this vouches for the sender."""
     key = found["key"]
     if (refused := refusal(found, releasing.app)) is not None:
-        return Settled(key, "kept", refused)
+        return Ended(key, "kept", refused)
     stored = await store.find_source(found["app"], found["source"])
     kind = None if stored is None else stored.kind
     raw, headers = b64decode(found["raw"]), found["headers"] or {}
@@ -95,25 +95,25 @@ async def release(
             reason=found["reason"],
         )
     except SourceTrouble as error:
-        return Settled(key, "kept", wrong=str(error))
+        return Ended(key, "kept", wrong=str(error))
     accept = AcceptEvents(releasing.app, arrivals, matches=fits)
-    settled = await store.do(SettleQuarantine(releasing.app, key, accept=accept, by=by, note=note, bulk=bulk))
-    if settled is None:
-        return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
-    return Settled(key, "released", receipts=settled.receipts)
+    ended = await store.do(EndQuarantine(releasing.app, key, accept=accept, by=by, note=note, bulk=bulk))
+    if ended is None:
+        return Ended(key, "kept", f"{key} was ended by somebody else just now: see `wakeful why {key}`")
+    return Ended(key, "released", receipts=ended.receipts)
 
 
 async def discard(
-    store: Settling, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
-) -> Settled:
+    store: Ending, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
+) -> Ended:
     """Nothing comes of it."""
     key = found["key"]
     if (refused := refusal(found)) is not None:
-        return Settled(key, "kept", refused)
-    settled = await store.do(SettleQuarantine(found["app"], key, by=by, note=note, bulk=bulk))
-    if settled is None:
-        return Settled(key, "kept", f"{key} was settled by somebody else just now: see `wakeful why {key}`")
-    return Settled(key, "discarded")
+        return Ended(key, "kept", refused)
+    ended = await store.do(EndQuarantine(found["app"], key, by=by, note=note, bulk=bulk))
+    if ended is None:
+        return Ended(key, "kept", f"{key} was ended by somebody else just now: see `wakeful why {key}`")
+    return Ended(key, "discarded")
 
 
 def refusal(found: Shown, app: str | None = None) -> str | None:
@@ -154,10 +154,10 @@ class Tally:
 
     done: int = 0
     known: int = 0  # of the events that were made, those that had come before
-    passed: int = 0  # settled by others meanwhile
+    passed: int = 0  # ended by others meanwhile
     wrong: Counter[str] = field(default_factory=Counter)
 
-    def count(self, one: Settled) -> None:
+    def count(self, one: Ended) -> None:
         self.done += one.done
         self.known += one.known
         self.passed += one.refused is not None
@@ -180,8 +180,8 @@ async def kept_places(
     return found
 
 
-async def settle_all(
-    store: Settling,
+async def end_all(
+    store: Ending,
     read: ReadInput,
     keys: Sequence[str],
     releasing: Releasing | None,
@@ -199,7 +199,7 @@ async def settle_all(
     verb = "discard" if releasing is None else "release"
     bulk = Bulk(f"quarantine {verb}", app, source, str(len(keys)))
 
-    async def settle(key: str) -> Settled | None:
+    async def end(key: str) -> Ended | None:
         found = await read(key)
         if found is None:
             return None
@@ -210,7 +210,7 @@ async def settle_all(
     async def some(batch: Sequence[str]) -> int:
         before = tally.done
         for start in range(0, len(batch), READ_AT_ONCE):
-            for one in await asyncio.gather(*map(settle, batch[start : start + READ_AT_ONCE])):
+            for one in await asyncio.gather(*map(end, batch[start : start + READ_AT_ONCE])):
                 if one is not None:
                     tally.count(one)
         return tally.done - before

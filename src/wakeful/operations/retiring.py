@@ -83,7 +83,7 @@ async def plan_retirement(reads: ReadsDatabase, app: str) -> Closed:
         await _names(reads, "schedules_to_close", app),
         [one["name"] for one in expected if one["app"] == app and one["state"] != "excused"],
         {state: runs[state] for state in CLOSABLE if state in runs},
-        sum([len(page) async for page in _pages(reads, "messages_to_close", app)]),
+        sum([len(page) async for page in _pages(reads, "deliveries_to_close", app)]),
         await _names(reads, "alarms_to_close", app),
         runs.get("dead", 0),
     )
@@ -133,7 +133,7 @@ async def retire(
         for cancelled in await asyncio.gather(*map(store.do, requests)):
             if cancelled is not None and cancelled.refused is None:
                 done.runs[cancelled.was] = done.runs.get(cancelled.was, 0) + 1
-    async for page in _pages(reads, "messages_to_close", app):
+    async for page in _pages(reads, "deliveries_to_close", app):
         await _go_on(reads, app)
         discards = [RedoDelivery(one, discard=True, waiting=True, by=by, note=because, bulk=bulk) for one in page]
         done.messages += sum(was == "pending" for was in await asyncio.gather(*map(store.do, discards)))

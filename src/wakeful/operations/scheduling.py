@@ -17,7 +17,7 @@ from wakeful.stores.reads import ReadsDatabase
 from wakeful.triggers.at import At, at
 from wakeful.triggers.cron import Cron, cron
 from wakeful.triggers.every import Every, every
-from wakeful.triggers.instants import is_span, zone_of
+from wakeful.triggers.occurrences import is_span, zone_of
 from wakeful.triggers.schedule import TIMING_FIELDS, Schedule, Timing, read_timing
 from wakeful.triggers.zones import local, zone_named
 

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from wakeful.errors import NotFound, Persistent, did_you_mean
 from wakeful.model import ApprovalState
-from wakeful.operations.answering import answer_question, understand, which_stands
+from wakeful.operations.answering import answer_approval, understand, which_stands
 from wakeful.operations.shape import expected, misfits
 from wakeful.resources.declare import (
     About,
@@ -39,7 +39,7 @@ KNOWN_FOR_GUESSES = 100
 
 
 class Approval(TypedDict):
-    """A question of a run to people."""
+    """A question of a run to a person, and the answer."""
 
     id: str
     app: str
@@ -74,8 +74,8 @@ async def approvals(
     state: Annotated[
         ApprovalState | None,
         Param(
-            "only questions in this state: open (the default), answered, expired, withdrawn",
-            about="only questions in this state",
+            "only approvals in this state: open (the default), answered, expired, withdrawn",
+            about="only approvals in this state",
             in_shell="open",
         ),
     ] = None,
@@ -91,7 +91,7 @@ async def find(desk: Desk, identifier: str) -> Approval | None:
     found = await desk.reads.rows(Approval, "find_approvals", identifier, upper)
     exact = next((one for one in found if one["id"] == identifier), None)
     if exact is None and len(found) > 1:
-        message = f"{identifier} is the beginning of more than one question's id: give more of it"
+        message = f"{identifier} is the beginning of more than one approval's id: give more of it"
         raise NotFound(message)
     return exact or (found[0] if found else None)
 
@@ -100,16 +100,16 @@ async def missing(desk: Desk, key: str) -> str:
     known = (await approvals(desk, state="open", limit=KNOWN_FOR_GUESSES)).items
     guess = did_you_mean(key, [one["id"][: max(len(key), SHORTEST_PREFIX)] for one in known])
     more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(key) < SHORTEST_PREFIX else ""
-    return f'there is no question "{plain(key)}": see `wakeful approvals`{more}.{guess if "Did" in guess else ""}'
+    return f'there is no approval "{plain(key)}": see `wakeful approvals`{more}.{guess if "Did" in guess else ""}'
 
 
 async def none(desk: Desk, *, state: str = "open", **_: Any) -> str:
     some = (await approvals(desk, limit=1)).items
-    return f"no {state} questions" if some else "no questions yet. An agent asks one with `run.ask(…)`."
+    return f"no {state} approvals" if some else "no approvals yet. An agent asks for one with `run.ask(…)`."
 
 
 def are_open(found: Sequence[Approval]) -> bool:
-    return found[0]["state"] == "open"  # a shell lists questions of one state
+    return found[0]["state"] == "open"  # a shell lists approvals of one state
 
 
 def how_to_answer(found: Sequence[Approval], _: Mapping[str, Any], __: Look) -> list[str]:
@@ -119,7 +119,7 @@ def how_to_answer(found: Sequence[Approval], _: Mapping[str, Any], __: Look) -> 
 
 def shown(one: Approval, look: Look) -> Printed:
     whole = look.piped
-    yield line(("question ", "dim"), (plain(one["id"]), "bold"), "  ", (one["state"], "state"), whole=whole)
+    yield line(("approval ", "dim"), (plain(one["id"]), "bold"), "  ", (one["state"], "state"), whole=whole)
     whom = f" asks {one['to']}" if one["to"] else " asks"
     until = f", until {clock_time(one['due_at'])}" if one["due_at"] else ""
     asked = f"agent {one['agent']}, run {one['run']},{whom} since {clock_time(one['asked_at'])}{until}"
@@ -142,7 +142,7 @@ Answer = Annotated[
     Any,
     Param(
         "JSON, @file or -; yes, no, a number, or plain text where text is asked for",
-        about="the answer: it must fit the question's schema",
+        about="the answer: it must fit the schema of the approval",
         metavar="ANSWER",
         positional=True,
         understood=True,
@@ -151,21 +151,21 @@ Answer = Annotated[
 ]
 
 
-async def answer(desk: Desk, question: Approval, *, answer: Answer) -> Answered | None:
+async def answer(desk: Desk, approval: Approval, *, answer: Answer) -> Answered | None:
     """The first answer stands."""
-    if question["state"] != "open":
-        raise too_late(question)
-    given = understood(answer, question["schema"])
-    wrong = misfits(given, question["schema"])
+    if approval["state"] != "open":
+        raise too_late(approval)
+    given = understood(answer, approval["schema"])
+    wrong = misfits(given, approval["schema"])
     if wrong:
-        raise unfit(desk, question, wrong)
+        raise unfit(desk, approval, wrong)
     try:
-        stored = await answer_question(desk.store, question["id"], given, by=desk.by, note=desk.note)
+        stored = await answer_approval(desk.store, approval["id"], given, by=desk.by, note=desk.note)
     except Persistent as error:
         raise misfit(str(error), wrong_call=False) from None
     if stored is not None and stored.first:
         return Answered(id=stored.id, run=stored.run, answer=given)
-    present = await find(desk, question["id"])
+    present = await find(desk, approval["id"])
     if present is None:
         return None
     raise too_late(present)
@@ -180,33 +180,32 @@ def understood(given: Any, schema: dict[str, Any] | None) -> Any:
         raise misfit(f"ANSWER: {error}") from None
 
 
-def unfit(desk: Desk, question: Approval, wrong: list[str]) -> Refused:
+def unfit(desk: Desk, approval: Approval, wrong: list[str]) -> Refused:
     if desk.by.way != "cli":
         return misfit("; ".join(wrong))
-    show = f"`wakeful approvals show {question['id'][:10]}` shows what is expected"
+    show = f"`wakeful approvals show {approval['id'][:10]}` shows what is expected"
     return misfit(f"the answer does not fit, and was not stored: {show}", said=wrong)
 
 
 def misfit(words: str, *, said: Sequence[str] = (), wrong_call: bool = True) -> Refused:
-    title = "The answer does not fit the question"
+    title = "The answer does not fit the approval"
     return Refused(
         words, kind="answer-does-not-fit", title=title, status=422, field="answer", said=said, wrong_call=wrong_call
     )
 
 
-def too_late(question: Approval) -> Refused:
+def too_late(approval: Approval) -> Refused:
     title = "Another answer stands, or nobody waits for one"
-    return Refused(which_stands(question), kind="already-answered", title=title)
+    return Refused(which_stands(approval), kind="already-answered", title=title)
 
 
 def told(one: Answered) -> str:
-    return f"question {one['id']}: answered with {in_json(one['answer'])}. Run {one['run']} goes on."
+    return f"approval {one['id']}: answered with {in_json(one['answer'])}. Run {one['run']} goes on."
 
 
 RESOURCE = Resource(
     noun="approval",
     plural="approvals",
-    called="question",
     view=Approval,
     example="3f2a91",
     missing=missing,
@@ -215,7 +214,7 @@ RESOURCE = Resource(
         summary="list what runs ask people, newest first",
         none=none,
         columns=(
-            Column("question", show=lambda one, look: look.short(one["id"])),
+            Column("approval", show=lambda one, look: look.short(one["id"])),
             Column("agent"),
             Column("state"),
             Column("for", "to"),
@@ -226,15 +225,15 @@ RESOURCE = Resource(
         ),
         after=how_to_answer,
     ),
-    show=Show(find=find, summary="one question", lines=shown),
+    show=Show(find=find, summary="one approval", lines=shown),
     verbs=(
         Verb(
             "answer",
             answer,
-            "answer a question: the run that asked it goes on. The first answer stands",
+            "answer an approval: the run that asked it goes on. The first answer stands",
             says=told,
             scope="answer",
-            person="answer a question",
+            person="answer an approval",
             statuses=("422",),
         ),
     ),

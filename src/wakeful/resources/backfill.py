@@ -1,4 +1,4 @@
-"""Backfill: instants of a schedule that are over, done after all. Counted first, then fed in behind everything else."""
+"""Backfill: occurrences of a schedule that are over, done after all. Counted first, then fed in behind everything else."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class BackfillDone(TypedDict):
 
     agent: str
     schedule: str
-    made: Annotated[Count, About("Instants that became runs")]
-    of: Annotated[Count, About("Instants that were to be done")]
-    done: Annotated[Count, About("Instants that were done already")]
-    denied: Annotated[Count, About("Instants of which policy denied the run")]
+    made: Annotated[Count, About("Occurrences that became runs")]
+    of: Annotated[Count, About("Occurrences that were to be done")]
+    done: Annotated[Count, About("Occurrences that were done already")]
+    denied: Annotated[Count, About("Occurrences of which policy denied the run")]
     stopped: Annotated[bool, About("It was stopped, or the request took long enough: the same once more goes on")]
 
 
 Agent = Annotated[str, Param("AGENT: the agent whose schedule it is", positional=True, metavar="AGENT")]
 Since = Annotated[
-    str, Param("instants from then on, like yesterday or 30d", flag="--from", http="from", metavar="TIME")
+    str, Param("occurrences from then on, like yesterday or 30d", flag="--from", http="from", metavar="TIME")
 ]
 Until = Annotated[str, Param("and before then (default now)", flag="--to", http="to", metavar="TIME")]
 Which = Annotated[str | None, Param("which one, where the agent has several", metavar="NAME")]
@@ -62,7 +62,7 @@ async def backfill(
     plan = await filling.plan_backfill(store, chosen)
     course = desk.course or Course(Pace())
     if plan.new > filling.MANY and not course.yes:
-        many = f"{number(plan.new, 'instant')} are more than {filling.MANY:,}"
+        many = f"{number(plan.new, 'occurrence')} are more than {filling.MANY:,}"
         raise Refused(
             f'{many}: ask with "plan": true, and add "yes": true if you mean all of them',
             kind="too-many",
@@ -81,7 +81,7 @@ async def backfill(
     done = plan.done + outcome.done
     told = Worded(agent=agent, schedule=chosen.stored.name, made=outcome.made, of=plan.new, done=done)
     told |= {"denied": outcome.denied, "stopped": course.pace.cut_short}
-    words = f"{outcome.made:,} of {number(plan.new, 'instant')} became runs of agent {plain(agent)}"
+    words = f"{outcome.made:,} of {number(plan.new, 'occurrence')} became runs of agent {plain(agent)}"
     denied = f", {outcome.denied:,} were denied" if outcome.denied else ""
     told.saying(f"{words}, {done:,} were done already{denied}: {plain(chosen.shown())}")
     return cast("BackfillDone", told)
@@ -95,11 +95,11 @@ async def plan(desk: Desk, *, agent: Agent, since: Since, until: Until = "now", 
     pace = "as fast as workers finish them" if rate is None else shown_rate(rate)
     span = f", from {to_text(counted.first)} to {to_text(counted.last)}" if counted.new else ""
     lines = [
-        f"would do {number(counted.new, 'instant')} {pace}{span}; {counted.done:,} of {counted.instants:,} are done already",
+        f"would do {number(counted.new, 'occurrence')} {pace}{span}; {counted.done:,} of {counted.occurrences:,} are done already",
         f"  {plain(chosen.shown())}: {plain(chosen.schedule.describe())}",
     ]
     if counted.to_come:
-        coming = number(counted.to_come, "more instant")
+        coming = number(counted.to_come, "more occurrence")
         lines.append(f"  {coming} in that span: not settled yet, and left to the schedule itself")
     told = Worded(agent=agent, schedule=chosen.stored.name, **counted.to_json())
     return cast("BackfillPlan", told.saying(*lines))
@@ -147,7 +147,7 @@ VERB = Verb(
     name="backfill",
     run=backfill,
     plan=plan,
-    summary="do instants of a schedule that are over, after a count",
+    summary="do occurrences of a schedule that are over, after a count",
     says=lines,
     plans=lines,
     of_one=False,
@@ -158,5 +158,5 @@ VERB = Verb(
     without_app=TAKES,
     paced=True,
     usage="[options] [APP] AGENT --from TIME",
-    more="Instants that are done already are passed over: the same command goes on where it stopped.",
+    more="Occurrences that are done already are passed over: the same command goes on where it stopped.",
 )

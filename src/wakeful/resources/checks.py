@@ -177,7 +177,7 @@ RESOURCE = Resource(
         Verb(
             name="run",
             run=run,
-            summary="run a check now, beside its beats",
+            summary="run a check now, beside its occurrences",
             says=ran,
             by_key=True,
             needs_app="yes",
@@ -186,6 +186,6 @@ RESOURCE = Resource(
             without_app=TAKES,
         ),
     ),
-    more="A check that is run now is not run again at its next beat, if that is within its spacing.",
+    more="A check that is run now is not run again at its next occurrence, if that is within its spacing.",
     takes=lambda word: TAKES if word == "run" else "heartbeat list takes nothing more",
 )

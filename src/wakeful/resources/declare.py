@@ -90,7 +90,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Instant:
+class AsMoment:
     """Microseconds in the row, RFC 3339 outside."""
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
@@ -154,8 +154,8 @@ class InBase64:
         return {**handler(schema), "contentEncoding": "base64"}
 
 
-Moment = Annotated[str, Instant()]
-MomentOrNone = Annotated[str | None, Instant()]
+Moment = Annotated[str, AsMoment()]
+MomentOrNone = Annotated[str | None, AsMoment()]
 Seconds = Annotated[float, InSeconds()]
 SecondsOrNone = Annotated[float | None, InSeconds()]
 Flag = Annotated[bool, AsFlag()]

@@ -17,7 +17,7 @@ from typing_extensions import get_type_hints
 from wakeful.clock import seconds, to_text
 from wakeful.errors import WakefulError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
-from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, InSeconds, Instant, Made, Page, Scope
+from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, AsMoment, InSeconds, Made, Page, Scope
 from wakeful.stores.health import health
 from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it as theirs
 from wakeful.stores.reads import ReadsDatabase, cursor_of, next_of, shown
@@ -64,7 +64,7 @@ class AppSide:
     releasing: Callable[[], Any]
     sources: Any = None
     named: str = "APP"  # as a person named it
-    arrival: Any = None  # of an instant of a schedule
+    arrival: Any = None  # of an occurrence of a schedule
 
 
 @dataclass(slots=True)
@@ -138,7 +138,7 @@ def picked(view: type[V], one: Mapping[str, Any]) -> V:
 
 
 CONVERSIONS: dict[type, Callable[[Any], Any]] = {
-    Instant: to_text,
+    AsMoment: to_text,
     InSeconds: seconds,
     AsFlag: bool,
     AsJson: from_json,

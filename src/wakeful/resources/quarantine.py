@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from wakeful.errors import NotFound, StoreUnavailable
 from wakeful.operations.pace import Pace, Progress
-from wakeful.operations.quarantine import Settled, Settling, discard, kept_places, release, settle_all
+from wakeful.operations.quarantine import Ended, Ending, discard, end_all, kept_places, release
 from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.resources import sources
 from wakeful.resources.declare import (
@@ -36,14 +36,7 @@ from wakeful.resources.declare import (
 )
 from wakeful.resources.desk import Desk
 from wakeful.resources.quarantine_reading import input_of, no_inputs, page_of_inputs
-from wakeful.resources.quarantine_views import (
-    Quarantined,
-    QuarantinedDetail,
-    SettledInput,
-    SettledInputs,
-    State,
-    WithRoom,
-)
+from wakeful.resources.quarantine_views import EndedInput, EndedInputs, Quarantined, QuarantinedDetail, State, WithRoom
 from wakeful.resources.words import Aside, Look, clock_time, line, number, plain, plain_lines
 from wakeful.stores.verbs.take_in import QuarantineKind
 
@@ -138,7 +131,7 @@ async def raw_of(desk: Desk, one: QuarantinedDetail) -> bytes:
     return raw
 
 
-# settling one
+# ending one
 
 Trust = Annotated[
     bool,
@@ -151,19 +144,19 @@ Trust = Annotated[
 ]
 
 
-async def release_one(desk: Desk, one: QuarantinedDetail, *, trust: Trust = False) -> SettledInput | None:
+async def release_one(desk: Desk, one: QuarantinedDetail, *, trust: Trust = False) -> EndedInput | None:
     found, releasing = await input_of(desk, one["key"]), releasing_of(desk)
     if found is None:
         return None
-    return answer(await release(settling(desk), releasing, found, by=desk.by, note=desk.note, trust=trust))
+    return answer(await release(ending(desk), releasing, found, by=desk.by, note=desk.note, trust=trust))
 
 
-async def discard_one(desk: Desk, one: QuarantinedDetail) -> SettledInput | None:
-    return answer(await discard(settling(desk), {**one}, by=desk.by, note=desk.note))
+async def discard_one(desk: Desk, one: QuarantinedDetail) -> EndedInput | None:
+    return answer(await discard(ending(desk), {**one}, by=desk.by, note=desk.note))
 
 
-def settling(desk: Desk) -> Settling:
-    return cast("Settling", desk.store)
+def ending(desk: Desk) -> Ending:
+    return cast("Ending", desk.store)
 
 
 def releasing_of(desk: Desk) -> Any:
@@ -174,16 +167,16 @@ def releasing_of(desk: Desk) -> Any:
     return releasing
 
 
-def answer(settled: Settled) -> SettledInput:
-    if settled.wrong is not None:
+def answer(ended: Ended) -> EndedInput:
+    if ended.wrong is not None:
         detail, title = (
-            f"{settled.key} still cannot be taken in, and stays: {settled.wrong}",
+            f"{ended.key} still cannot be taken in, and stays: {ended.wrong}",
             "It still cannot be taken in",
         )
         raise Refused(detail, kind="still-wrong", title=title, status=422, wrong_call=False)
-    if settled.refused is not None:
-        raise Refused(settled.refused, kind="not-kept", title="This is not for you to settle")
-    return cast("SettledInput", settled.to_json())
+    if ended.refused is not None:
+        raise Refused(ended.refused, kind="not-kept", title="This is not for you to settle")
+    return cast("EndedInput", ended.to_json())
 
 
 async def released_apps(desk: Desk, one: QuarantinedDetail) -> list[str]:
@@ -191,7 +184,7 @@ async def released_apps(desk: Desk, one: QuarantinedDetail) -> list[str]:
     return [*([str(desk.app.agents.name)] if desk.by.way == "cli" else []), one["app"]]
 
 
-def told(one: SettledInput) -> list[str]:
+def told(one: EndedInput) -> list[str]:
     return [f"{one['key']}: {one['state']}", *map(became_of, one["events"])]
 
 
@@ -202,7 +195,7 @@ def became_of(receipt: Mapping[str, Any]) -> str:
     return f"{words}{receipt['status']}, {number(len(receipt['runs']), 'run')}"
 
 
-# settling all of a source
+# ending all of a source
 
 OfSource = Annotated[str | None, Param("with --all: of this source", about="of this source", metavar="NAME")]
 OfKind = Annotated[QuarantineKind | None, Param("with --all: only of this kind", about="only of this kind")]
@@ -283,8 +276,8 @@ async def settle_some(desk: Desk, plan: Planned, most: int, pace: Pace, progress
     """The oldest first. What is still wrong stays, and is counted by why."""
     work: Work = plan.work
     places = work["places"][:most]
-    tally = await settle_all(
-        settling(desk),
+    tally = await end_all(
+        ending(desk),
         partial(input_of, desk),
         [key for _, key in places],
         releasing_of(desk) if work["verb"] == "release" else None,
@@ -314,8 +307,8 @@ def would(plan: Planned, _: Mapping[str, Any]) -> str:
 
 def became(done: int, plan: Planned, _: Look) -> Printed:
     known = f"; {number(plan.more['known'], 'event')} had come again meanwhile" if plan.more["known"] else ""
-    settled = "released" if plan.work["verb"] == "release" else "discarded"
-    yield f"{done:,} of {number(plan.count, 'input')} {settled}{known}"
+    ended = "released" if plan.work["verb"] == "release" else "discarded"
+    yield f"{done:,} of {number(plan.count, 'input')} {ended}{known}"
     for reason, count in plan.work["wrong"]:
         yield Aside(f"{count:>7,}  stay: {plain(reason)}")
 
@@ -359,7 +352,7 @@ def many(verb: str, plan: Any) -> Bulk:
         words=would,
         planned=lambda planned, given, _: [would(planned, given)],
         says=became,
-        both=SettledInputs,
+        both=EndedInputs,
         apps=apps_of,
         wrong=wrong_words(verb),
         reads_only=True,

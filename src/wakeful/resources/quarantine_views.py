@@ -84,7 +84,7 @@ class WithRoom(TypedDict):
     unverified: Room
 
 
-class SettledInput(TypedDict):
+class EndedInput(TypedDict):
     """What became of an input."""
 
     key: str
@@ -99,11 +99,11 @@ class StillWrong(TypedDict):
     count: Count
 
 
-class SettledInputs(TypedDict, total=False):
-    """What settling many would do, or did."""
+class EndedInputs(TypedDict, total=False):
+    """What releasing or discarding many would do, or did."""
 
     count: Annotated[Count, About("plan: how many wait for a person")]
-    done: Annotated[Count, About("How many this request settled")]
+    done: Annotated[Count, About("How many this request released or discarded")]
     left: Annotated[Count, About("How many are left: send the same again with this `after` until it is 0")]
     after: Annotated[str, About("Where the next request goes on")]
     known: Annotated[Count, About("Events that had come again meanwhile")]

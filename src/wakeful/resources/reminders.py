@@ -1,4 +1,4 @@
-"""Reminders: made, listed, moved and cancelled. Each is a schedule of one instant; what became of it, the run that told it knows."""
+"""Reminders: made, listed, moved and cancelled. Each is a schedule of one occurrence; what became of it, the run that told it knows."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, cursor_of, jso
 from wakeful.stores.run_filters import RunFilter, runs_between
 from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.transaction import Row
-from wakeful.triggers.instants import scheduled_summary
+from wakeful.triggers.occurrences import scheduled_summary
 
 SLICE = 20  # runs that are put together in one turn of the event loop
 

@@ -76,7 +76,7 @@ MaxCount = Annotated[
     ),
 ]
 Jitter = Annotated[str, option("jitter", "fire up to so much later, always by the same", "TIME")]
-Expires = Annotated[str, option("expires", "what has not begun so long after its instant never does", "TIME")]
+Expires = Annotated[str, option("expires", "what has not begun so long after its occurrence never does", "TIME")]
 StartsWithin = Annotated[str, option("starts_within", "later than that, somebody hears that it has not begun", "TIME")]
 EndsWithin = Annotated[str, option("ends_within", "longer than that, somebody hears that it is not over", "TIME")]
 Data = Annotated[

@@ -1,4 +1,4 @@
-"""Schedules, read: all of them, one with its ledger, its next instants, and the occurrence that an event is."""
+"""Schedules, read: all of them, one with its ledger, its next occurrences, and the occurrence that an event is."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from wakeful.resources.alarms import alarms
 from wakeful.resources.declare import LONGEST_PAGE, After, Limit, OfApp, Page, Param
 from wakeful.resources.desk import NOW, Desk, Row
 from wakeful.resources.schedule_views import (
-    Instants,
+    Occurrences,
     Schedule,
     ScheduleDetail,
     change_view,
     data_of,
-    instants_view,
     ledger_row,
+    occurrences_view,
     schedule_view,
 )
 from wakeful.resources.words import plain
 from wakeful.stores.reads import cursor_of, next_of
 from wakeful.stores.verbs.schedules import RUN_STATE, schedule_of
-from wakeful.triggers.instants import instant_of, moment_summary, schedule_of_source, zone_of
+from wakeful.triggers.occurrences import moment_summary, occurrence_of, schedule_of_source, zone_of
 from wakeful.triggers.schedule import NAME_LIMIT, as_stored
 
 # So many rows of the ledger say how well a schedule keeps its time.
@@ -30,7 +30,7 @@ LOOKED_AT = 100
 SHOWN_OCCURRENCES = 50
 SHOWN_CHANGES = 50
 AFTER_ALL = 2**62
-MOST_INSTANTS = 1_000
+MOST_OCCURRENCES = 1_000
 
 OfWhich = Annotated[
     str | None,
@@ -87,14 +87,14 @@ async def upcoming(
             short="-n",
             metavar="N",
             least=1,
-            most=MOST_INSTANTS,
-            wrong=f"count is a number from 1 to {MOST_INSTANTS:,}",
+            most=MOST_OCCURRENCES,
+            wrong=f"count is a number from 1 to {MOST_OCCURRENCES:,}",
         ),
     ] = 5,
-) -> Instants | None:
+) -> Occurrences | None:
     row = await row_of(desk, one["name"], one["app"])
-    found = None if row is None else instants_view(schedule_of(row), count, now=await desk.reads.time())
-    return cast("Instants | None", found)
+    found = None if row is None else occurrences_view(schedule_of(row), count, now=await desk.reads.time())
+    return cast("Occurrences | None", found)
 
 
 async def row_of(desk: Desk, name: str, app: str | None) -> Row | None:
@@ -113,22 +113,22 @@ async def row_of(desk: Desk, name: str, app: str | None) -> Row | None:
 
 async def occurrence(desk: Desk, app: str, source: str, envelope: dict[str, Any]) -> dict[str, Any] | None:
     """What the ledger says of the occurrence that an event is; None for an event that is none."""
-    name, instant = schedule_of_source(app, source), instant_of(envelope)
-    row = None if name is None or instant is None else await row_of(desk, name, app)
-    if row is None or instant is None:
+    name, occurrence = schedule_of_source(app, source), occurrence_of(envelope)
+    row = None if name is None or occurrence is None else await row_of(desk, name, app)
+    if row is None or occurrence is None:
         return None
     stored = schedule_of(row)
-    found = await desk.reads.fetch("ledger_from", stored.seq, instant)
-    mine = [ledger_row(one) for one in found if one[3] <= instant <= one[4]]
+    found = await desk.reads.fetch("ledger_from", stored.seq, occurrence)
+    mine = [ledger_row(one) for one in found if one[3] <= occurrence <= one[4]]
     runs = {one["run"] for one in mine if one["run"] is not None}
-    before = await desk.reads.fetch("ledger_of_schedule", stored.seq, instant, 1)
+    before = await desk.reads.fetch("ledger_of_schedule", stored.seq, occurrence, 1)
     merged = [ledger_row(one) for one in before if one[1] == "coalesced" and one[7] is not None and one[7] in runs]
     schedule = as_stored(stored.definition)
     return {
         "app": app,
         "schedule": stored.name,
         "rule": schedule.rule.describe(),
-        **moment_summary(instant, zone_of(schedule)),
+        **moment_summary(occurrence, zone_of(schedule)),
         "became": mine[0] if mine else None,
         "coalesced": merged[0] if merged else None,
     }

@@ -1,4 +1,4 @@
-"""Schedules and what became of their instants, made from rows."""
+"""Schedules and what became of their occurrences, made from rows."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from wakeful.resources.alarms import Alarm
 from wakeful.resources.declare import About, Count, InPlace, Moment, MomentOrNone
 from wakeful.resources.desk import Row
 from wakeful.stores.timing import Origin, Span, StoredSchedule
-from wakeful.triggers.cadence import Cadence, Firing, cadence_of
-from wakeful.triggers.instants import is_span, moment_summary, zone_of
+from wakeful.triggers.cadence import Cadence, FiredOccurrence, cadence_of
+from wakeful.triggers.occurrences import is_span, moment_summary, zone_of
 from wakeful.triggers.schedule import TIMING_FIELDS, CatchUp, Rule, ScheduleOverlap, as_stored
 from wakeful.triggers.schedule import Schedule as Declared
 
-FIRINGS_LOOKED_AT = 20
+OCCURRENCES_LOOKED_AT = 20
 
 Became = Literal["fired", "missed", "coalesced", "skipped", "superseded"]
 SecondsOf = Annotated[float | None, About("Seconds")]
 
 
-class Instant(TypedDict):
-    """An instant, and what the clock on the wall shows then."""
+class Occurrence(TypedDict):
+    """An occurrence, and what the clock on the wall shows then."""
 
     at: Moment
     local: Annotated[str, About("What the clock on the wall shows then")]
     zone: str
 
 
-class DueInstant(Instant):
-    """An instant that comes."""
+class ComingOccurrence(Occurrence):
+    """An occurrence that comes."""
 
     due_at: Moment
 
 
-class LastInstant(Instant):
-    """The last instant that was fired, and how its run stands."""
+class LastOccurrence(Occurrence):
+    """The last occurrence that was fired, and how its run stands."""
 
     fired_at: Moment
     run: str | None
     state: RunState | None
 
 
-InstantSpan = TypedDict(
-    "InstantSpan",
+OccurrenceSpan = TypedDict(
+    "OccurrenceSpan",
     {
-        "from": Annotated[Moment, About("The first instant")],
+        "from": Annotated[Moment, About("The first occurrence")],
         "to": Annotated[Moment, About("And the last")],
         "count": Count,
     },
 )
 
 
-class QueuedInstants(InstantSpan):
-    """Instants that wait for a run."""
+class QueuedOccurrences(OccurrenceSpan):
+    """Occurrences that wait for a run."""
 
     waits_for: str | None
 
 
-class LedgerRow(InstantSpan):
-    """Instants that became the same, one after the other."""
+class LedgerRow(OccurrenceSpan):
+    """Occurrences that became the same, one after the other."""
 
     state: Became
     reason: str | None
@@ -77,7 +77,7 @@ class LedgerRow(InstantSpan):
 
 
 class ScheduleOptions(TypedDict):
-    """What becomes of the instants of a schedule; durations in seconds."""
+    """What becomes of the occurrences of a schedule; durations in seconds."""
 
     overlap: ScheduleOverlap | None
     catch_up: CatchUp
@@ -94,15 +94,15 @@ class ScheduleCadence(TypedDict):
     """How well a schedule keeps its time."""
 
     firings: Annotated[Count, About("How many of the last ones were looked at")]
-    late: Annotated[float | None, About("Seconds, of the last firing")]
+    late: Annotated[float | None, About("Seconds, of the last occurrence")]
     typically_late: Annotated[float | None, About("Seconds, the median")]
-    configured: Annotated[float | None, About("Seconds between instants over that stretch")]
-    real: Annotated[float | None, About("Seconds between firings")]
+    configured: Annotated[float | None, About("Seconds between occurrences over that stretch")]
+    real: Annotated[float | None, About("Seconds between occurrences")]
     drift: Annotated[float | None, About("0.4: the real interval is longer by 40 %")]
 
 
 class ScheduleCounts(TypedDict):
-    """How many of the last instants became what."""
+    """How many of the last occurrences became what."""
 
     since: MomentOrNone
     fired: Count
@@ -127,14 +127,14 @@ class Schedule(TypedDict):
         Annotated[ScheduleOptions, InPlace()], About("overlap, catch_up and the rest; durations in seconds")
     ]
     owner: str | None
-    next: Annotated[Instant, InPlace()] | None
+    next: Annotated[Occurrence, InPlace()] | None
     due_at: Annotated[MomentOrNone, About("When that is fired: with its jitter")]
-    last: Annotated[LastInstant, InPlace()] | None
-    queued: Annotated[Annotated[QueuedInstants, InPlace()] | None, About("Instants that wait for a run")]
+    last: Annotated[LastOccurrence, InPlace()] | None
+    queued: Annotated[Annotated[QueuedOccurrences, InPlace()] | None, About("Occurrences that wait for a run")]
     latest: Annotated[Annotated[LedgerRow, InPlace()] | None, About("The last row of the ledger")]
     cadence: Annotated[ScheduleCadence, InPlace()]
     counts: Annotated[
-        Annotated[ScheduleCounts, InPlace()], About("How many of the last instants became what, since when")
+        Annotated[ScheduleCounts, InPlace()], About("How many of the last occurrences became what, since when")
     ]
     created_at: Moment
     changed_at: Moment
@@ -153,7 +153,7 @@ class ScheduleChange(TypedDict):
 
 
 class ScheduleDetail(Schedule):
-    """A schedule, with what became of its instants, who changed it, and its alarms."""
+    """A schedule, with what became of its occurrences, who changed it, and its alarms."""
 
     data: Annotated[Any, About("What its events carry")]
     occurrences: Annotated[list[Annotated[LedgerRow, InPlace()]], About("The latest first")]
@@ -161,15 +161,15 @@ class ScheduleDetail(Schedule):
     alarms: list[Annotated[Alarm, InPlace()]]
 
 
-class Instants(TypedDict):
-    """The next instants of a schedule, by its rule."""
+class Occurrences(TypedDict):
+    """The next occurrences of a schedule, by its rule."""
 
     app: str
     name: str
     state: ScheduleState
     rule: str
     zone: str
-    next: list[Annotated[DueInstant, InPlace()]]
+    next: list[Annotated[ComingOccurrence, InPlace()]]
 
 
 class FiredSchedule(TypedDict):
@@ -186,7 +186,7 @@ class FiredSchedule(TypedDict):
 
 
 def schedule_view(stored: StoredSchedule, run_state: str | None, ledger: Sequence[Row]) -> Any:
-    """A schedule as every listing shows it. `ledger` is what became of its last instants, the latest first."""
+    """A schedule as every listing shows it. `ledger` is what became of its last occurrences, the latest first."""
     schedule = as_stored(stored.definition)
     zone = zone_of(schedule)
     return {
@@ -222,7 +222,7 @@ def options_view(schedule: Declared) -> dict[str, Any]:
 
 
 def last_view(stored: StoredSchedule, run_state: str | None, zone: str) -> dict[str, Any] | None:
-    """The last instant that was fired; the state of its run is None once that was removed."""
+    """The last occurrence that was fired; the state of its run is None once that was removed."""
     if stored.last_at is None or stored.fired_at is None:
         return None
     moment = moment_summary(stored.last_at, zone)
@@ -230,21 +230,21 @@ def last_view(stored: StoredSchedule, run_state: str | None, zone: str) -> dict[
 
 
 def cadence_of_ledger(schedule: Declared, stored: StoredSchedule, ledger: Sequence[Row]) -> Cadence:
-    """By what was fired at its instants since the definition is what it is now; not by hand, which has a reason."""
+    """By what was fired at its occurrences since the definition is what it is now; not by hand, which has a reason."""
     fired = [
-        Firing(to_at, settled)
-        for _, state, reason, _, to_at, _, revision, _, settled, *_ in ledger
+        FiredOccurrence(to_at, recorded_at)
+        for _, state, reason, _, to_at, _, revision, _, recorded_at, *_ in ledger
         if state in {"fired", "superseded"}
         and (reason is None or state == "superseded")
         and revision == stored.revision
     ]
-    fired = fired[:FIRINGS_LOOKED_AT]
+    fired = fired[:OCCURRENCES_LOOKED_AT]
     return cadence_of(schedule.rule, schedule.offset(stored.app, stored.name), fired[::-1])
 
 
 def cadence_view(cadence: Cadence) -> dict[str, Any]:
     return {
-        "firings": cadence.firings,
+        "firings": cadence.occurrences,
         "late": in_seconds(cadence.late),
         "typically_late": in_seconds(cadence.typically_late),
         "configured": in_seconds(cadence.configured),
@@ -267,7 +267,7 @@ def counts_of(ledger: Sequence[Row]) -> dict[str, Any]:
 
 def ledger_row(row: Row) -> Any:
     """A row of `ledger_of_schedule`."""
-    _, state, reason, from_at, to_at, count, revision, run, settled, redone, run_state = row
+    _, state, reason, from_at, to_at, count, revision, run, records, redone, run_state = row
     return {
         "state": state,
         "reason": reason,
@@ -275,7 +275,7 @@ def ledger_row(row: Row) -> Any:
         "revision": revision,
         "run": run,
         "run_state": run_state,
-        "settled_at": to_text(settled),
+        "settled_at": to_text(records),
         "redone": redone,
     }
 
@@ -305,8 +305,8 @@ def data_of(stored: StoredSchedule) -> Any:
 # what comes
 
 
-def instants_view(stored: StoredSchedule, count: int, *, now: Microseconds) -> Any:
-    """The next instants, by the rule. What is paused, done or removed has none to come."""
+def occurrences_view(stored: StoredSchedule, count: int, *, now: Microseconds) -> Any:
+    """The next occurrences, by the rule. What is paused, done or removed has none to come."""
     schedule = as_stored(stored.definition)
     offset, zone = schedule.offset(stored.app, stored.name), zone_of(schedule)
     found = [
@@ -332,8 +332,8 @@ def upcoming(rule: Rule, stored: StoredSchedule, most: int, *, now: Microseconds
 
 
 def after(rule: Rule, moment: Microseconds, most: int) -> Iterator[Microseconds]:
-    instant = rule.next(moment)
-    while instant is not None and most > 0:
-        yield instant
+    occurrence = rule.next(moment)
+    while occurrence is not None and most > 0:
+        yield occurrence
         most -= 1
-        instant = rule.next(instant)
+        occurrence = rule.next(occurrence)

@@ -1,4 +1,4 @@
-"""Schedules as people read them: the cells of a listing, one with its ledger, and the instants to come."""
+"""Schedules as people read them: the cells of a listing, one with its ledger, and the occurrences to come."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from wakeful.clock import SECOND, readable
 from wakeful.resources.declare import Printed
 from wakeful.resources.schedule_views import (
     FiredSchedule,
-    Instant,
-    Instants,
     LedgerRow,
-    QueuedInstants,
+    Occurrence,
+    Occurrences,
+    QueuedOccurrences,
     Schedule,
     ScheduleCadence,
     ScheduleChange,
@@ -33,13 +33,13 @@ ORIGINS = {
 }
 
 
-def wall(instant: Instant) -> str:
+def wall(occurrence: Occurrence) -> str:
     """What the clock on the wall shows, and whose: Mon 16 Nov 2026 08:00 Europe/London."""
-    return f"{on_the_wall(instant, '%a %d %b %Y')} {plain(instant['zone'])}"
+    return f"{on_the_wall(occurrence, '%a %d %b %Y')} {plain(occurrence['zone'])}"
 
 
-def on_the_wall(instant: Instant, day: str) -> str:
-    at = datetime.fromisoformat(instant["local"])
+def on_the_wall(occurrence: Occurrence, day: str) -> str:
+    at = datetime.fromisoformat(occurrence["local"])
     exact = "%H:%M:%S" if at.second else "%H:%M"
     return at.strftime(f"{day} {exact}")
 
@@ -74,7 +74,7 @@ def coming(one: Schedule, look: Look) -> str:
 
 
 def lateness(cadence: ScheduleCadence) -> str:
-    """Of the last firing, and of most of them."""
+    """Of the last occurrence, and of most of them."""
     if cadence["late"] is None:
         return "–"
     typical = f" (mostly {span(cadence['typically_late'])})" if cadence["firings"] > 1 else ""
@@ -114,8 +114,8 @@ def has_notes(items: Sequence[Schedule], look: Look) -> bool:
     return look.width >= WIDE or any(note(one, look) for one in items)
 
 
-def waiting(queued: QueuedInstants, look: Look) -> str:
-    many = number(queued["count"], "instant")
+def waiting(queued: QueuedOccurrences, look: Look) -> str:
+    many = number(queued["count"], "occurrence")
     waits = "waits" if queued["count"] == 1 else "wait"
     if queued["waits_for"]:
         return f"{many} {waits} for run {look.short(queued['waits_for'])}"
@@ -150,15 +150,15 @@ def shown(one: ScheduleDetail, look: Look) -> Printed:
     if cadence["late"] is not None:
         yield labelled("late", lateness(cadence))
     if cadence["real"] is not None:
-        kept = f"every {interval(cadence['real'])} over the last {cadence['firings']} firings"
+        kept = f"every {interval(cadence['real'])} over the last {cadence['firings']} occurrences"
         yield labelled("really", f"{kept}; configured is every {interval(cadence['configured'])}")
     if (queued := one["queued"]) is not None:
         yield labelled("queued", f"{waiting(queued, look)}, {queued['from']} to {queued['to']}")
     if one["occurrences"]:
         rows = [ledger_cells(row, look) for row in one["occurrences"]]
-        yield Table(["became", "instant", "to", "count", "run", "why"], rows, flexible="why")
+        yield Table(["became", "occurrence", "to", "count", "run", "why"], rows, flexible="why")
     else:
-        yield "No instant has come yet."
+        yield "No occurrence has come yet."
     if one["changes"]:
         header = ["changed", "how", "by", "revision", "rule", "note"]
         yield Table(header, [change_cells(change) for change in one["changes"]], flexible="note")
@@ -177,7 +177,7 @@ def options(given: Mapping[str, Any]) -> str:
 
 
 def ledger_cells(row: LedgerRow, look: Look) -> list[Span]:
-    """What became of instants: neighbours that became the same are one row."""
+    """What became of occurrences: neighbours that became the same are one row."""
     many = row["count"] > 1
     run = f"{look.short(row['run'])} {row['run_state'] or 'removed'}" if row["run"] else "–"
     redone = f"{row['redone']:,} done later" if row["redone"] else ""
@@ -206,7 +206,7 @@ def change_cells(change: ScheduleChange) -> list[Span]:
 # what comes
 
 
-def instants(found: Instants, look: Look) -> Printed:
+def occurrences(found: Occurrences, look: Look) -> Printed:
     yield f"{plain(found['name'])}: {plain(found['rule'])}"
     if found["state"] == "paused":
         yield "it is paused: none of these fires until it is resumed"

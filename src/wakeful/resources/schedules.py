@@ -1,4 +1,4 @@
-"""Schedules: what wakes which agent when, what became of each instant, and what people change of it."""
+"""Schedules: what wakes which agent when, what became of each occurrence, and what people change of it."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ from wakeful.resources.schedule_words import (
     coming,
     fired,
     has_notes,
-    instants,
     last,
     lateness,
     not_fired,
     note,
+    occurrences,
     paused,
     really,
     shown,
@@ -329,16 +329,18 @@ RESOURCE = Resource(
         ),
     ),
     show=Show(
-        find=find, summary="one schedule, with what became of its instants, who changed it, and its alarms", lines=shown
+        find=find,
+        summary="one schedule, with what became of its occurrences, who changed it, and its alarms",
+        lines=shown,
     ),
     readings=(
         Reading(
             name="next",
             read=upcoming,
-            summary="its next instants, by its rule",
-            lines=instants,
+            summary="its next occurrences, by its rule",
+            lines=occurrences,
             operation="next_of_schedule",
-            found="The instants",
+            found="The occurrences",
         ),
     ),
     verbs=(
@@ -388,7 +390,7 @@ RESOURCE = Resource(
         Verb(
             name="fire",
             run=fire,
-            summary="fire it now, beside its instants",
+            summary="fire it now, beside its occurrences",
             says=fired,
             asides=unworked,
             needs_app="yes",

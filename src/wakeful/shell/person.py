@@ -64,7 +64,7 @@ class Token:
 
 
 def people_only(what: str, url: str) -> Token:
-    """Denied, unless a person decides this: nothing was changed. `what` is what the command was about to do: "answer a question"."""
+    """Denied, unless a person decides this: nothing was changed. `what` is what the command was about to do: "answer an approval"."""
     refuse_children(what)
     return _token(what, read(url, read_guards))
 

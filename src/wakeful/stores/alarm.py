@@ -32,7 +32,7 @@ def down_alarm(app: str) -> str:
 
 
 def missed_alarm(app: str, schedule: str) -> str:
-    """The key of the alarm about instants that nobody kept."""
+    """The key of the alarm about occurrences that nobody kept."""
     return f"missed/{app}/{schedule}"
 
 
@@ -76,7 +76,7 @@ def held_alarm(app: str, agent: str, what: str) -> str:
 
 
 def ask_alarm(app: str, agent: str, approval: str) -> str:
-    """The key of the alarm about a question that waits for its answer."""
+    """The key of the alarm about an approval that waits for its answer."""
     return f"ask/{app}/{agent}/{approval}"
 
 

@@ -17,7 +17,7 @@ async def health(reads: ReadsDatabase) -> dict[str, Any]:
     schema = standing(database.dialect, await database.ledger())
     schema.refuse_behind()
     sealing = Sealing.of([row[0] for row in await reads.fetch("list_ciphers")])
-    sealing.settle(database.codec, demanded=strict_encryption())
+    sealing.apply(database.codec, demanded=strict_encryption())
     noted = {"note": schema.note} if schema.note else {}
     parts: dict[str, Any] = {"store": database.dialect, "schema": schema.schema, **noted}
     unserved = (await reads.fetch("count_unserved", NOW))[0][0]

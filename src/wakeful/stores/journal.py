@@ -210,7 +210,7 @@ class Journal:
             if error.locked:  # those behind it have waited as long, and would now wait for as long again
                 batch, self._waiting = [*batch, *self._waiting], []
             for waiting in batch:
-                settle(waiting, type(error)(str(error), locked=error.locked))
+                resolve(waiting, type(error)(str(error), locked=error.locked))
         except Exception as error:
             await self._one_by_one(batch, error)
         else:
@@ -222,13 +222,13 @@ class Journal:
                 if result is None and not waiting.future.done():  # the most frequent one
                     waiting.future.set_result(None)
                 else:
-                    settle(waiting, result)
+                    resolve(waiting, result)
             self._tell_woken(batch)
 
     async def _one_by_one(self, batch: list[Waiting], error: Exception) -> None:
         """One of them is guilty: find out which, and spare the others. Claims come last here too, and see the rest."""
         if len(batch) == 1:
-            settle(batch[0], error)
+            resolve(batch[0], error)
             return
         for waiting in sorted(batch, key=lambda waiting: waiting.request.claims):
             await self._commit([waiting])
@@ -318,7 +318,7 @@ def within_limits(waiting: list[Waiting], share: int) -> int:
     return share
 
 
-def settle(waiting: Waiting, result: Any) -> None:
+def resolve(waiting: Waiting, result: Any) -> None:
     """Give a caller its result, unless it no longer waits."""
     if waiting.future.done():
         return

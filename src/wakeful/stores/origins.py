@@ -40,7 +40,7 @@ class Looked:
     restored_before: int
 
     @property
-    def is_settled(self) -> bool:
+    def is_known(self) -> bool:
         """Is it where it was? A role that may not ask which cluster this is, or might not, has no reason to think otherwise."""
         known = self.last is not None and (self.last == self.here or UNKNOWN in (self.last, self.here))
         return known and not self.elsewhere
@@ -58,7 +58,7 @@ def untold(errors: Any) -> tuple[type[Exception], ...]:
     return (errors.UndefinedFunctionError, errors.FeatureNotSupportedError, errors.InsufficientPrivilegeError)
 
 
-async def settle_origin(
+async def determine_origin(
     connection: Any, queries: Mapping[str, str], errors: Any, now: Microseconds | None
 ) -> tuple[int, tuple[str, str] | None]:
     """Make sure that the last origin is this cluster. Returns below which number runs may have gone on elsewhere and, if the
@@ -73,7 +73,7 @@ async def settle_origin(
             looked = Looked(*await connection.fetchrow(queries[name]))
     except errors.UndefinedTableError:
         return 0, None
-    if looked.is_settled:
+    if looked.is_known:
         return looked.restored_before, None
     moved = None
     async with connection.transaction():
@@ -81,7 +81,7 @@ async def settle_origin(
         looked = Looked(*await connection.fetchrow(queries[name]))
         if looked.last is None:
             await connection.execute(queries["begin_origin"], now, UNKNOWN if looked.elsewhere else looked.here, None)
-        if not looked.is_settled and (looked.last is not None or looked.elsewhere):  # else another process was first
+        if not looked.is_known and (looked.last is not None or looked.elsewhere):  # else another process was first
             await connection.execute(queries["begin_origin"], now, looked.here, None)
             moved = (looked.last or UNKNOWN, looked.here)
         looked = Looked(*await connection.fetchrow(queries[name]))

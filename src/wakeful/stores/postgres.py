@@ -25,7 +25,7 @@ from wakeful.stores.guard import GuardedPostgres
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.migration_author import MigrationAuthor
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
-from wakeful.stores.origins import cluster, settle_origin
+from wakeful.stores.origins import cluster, determine_origin
 from wakeful.stores.postgres_migrating import Migrator, migration_settings, read_ledger
 from wakeful.stores.queries import Dialect, codec, statements, written_queries
 from wakeful.stores.request import Actor, Ready
@@ -220,7 +220,7 @@ class PostgresBackend:
             await self.migrate()
         standing("postgres", await self.ledger()).refuse_behind()
         async with self._borrowed() as connection:
-            await self._settle_origin(connection)
+            await self._determine_origin(connection)
 
     async def _look_at_server(self) -> None:
         """Is it new enough, and is it the server itself, or a pooler of the server that we listen to?"""
@@ -505,7 +505,7 @@ class PostgresBackend:
         """
         if not standing("postgres", await self.ledger()).pending:
             async with self._borrowed() as connection:
-                await self._settle_origin(connection)
+                await self._determine_origin(connection)
             return []
         try:
             connection = await self._asyncpg.connect(
@@ -525,7 +525,7 @@ class PostgresBackend:
                     author=None if by is None else MigrationAuthor(by),
                 )
                 applied = await migrator.migrate()
-                await self._settle_origin(connection)
+                await self._determine_origin(connection)
                 return applied
             except self._denied as error:
                 raise may_not_migrate(error, role_of(connection)) from error
@@ -697,7 +697,7 @@ class PostgresBackend:
                 return connection
         connection = await self._connect(**ONLY_POINT_LOOKUPS, **limits(), application_name=self._name)
         try:  # behind this address may be another server than before, into which a copy was restored
-            await self._settle_origin(connection)
+            await self._determine_origin(connection)
         except BaseException as error:
             role = role_of(connection)
             await self._drop(connection)
@@ -708,11 +708,11 @@ class PostgresBackend:
             raise
         return connection
 
-    async def _settle_origin(self, connection: Any) -> None:
+    async def _determine_origin(self, connection: Any) -> None:
         """Before the first write over a connection: see origins.py."""
         errors = self._asyncpg.exceptions
         now = self._clock.for_database()
-        self.restored_before, moved = await settle_origin(connection, self._queries, errors, now)
+        self.restored_before, moved = await determine_origin(connection, self._queries, errors, now)
         if moved is not None:
             self._log.warning(
                 "this store was restored into another PostgreSQL cluster: events and runs are compared anew from here on. "

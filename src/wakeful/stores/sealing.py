@@ -65,7 +65,7 @@ class Sealing:
                 raise PayloadTampered(message) from error
         return True
 
-    def settle(self, codec: Codec, *, demanded: bool = False) -> None:
+    def apply(self, codec: Codec, *, demanded: bool = False) -> None:
         """What holds for a codec, by this and by the setting (`demanded`). EncryptionKeyMissing when a key is not here; ConfigError
         when none is, and a strict store is demanded. What held before goes on: a mark that is removed changes nothing for a
         process that lives.

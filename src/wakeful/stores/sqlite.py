@@ -324,7 +324,7 @@ class SqliteBackend:
                 connection.execute(queries["record_migration"], (now, migration.number, migration.name))
                 author = None if author is None else self._write_author(connection, author, migration)
                 applied.append(migration)
-            self._settle_origin(connection)
+            self._determine_origin(connection)
             connection.execute("commit")
         except UNAVAILABLE as error:
             raise self._unavailable(connection, error) from error
@@ -346,7 +346,7 @@ class SqliteBackend:
             (encoded,) = self._encode(connection, name, [parameters])
             rows = list(connection.execute(self._queries[name], tuple(encoded)))
 
-    def _settle_origin(self, connection: apsw.Connection) -> None:
+    def _determine_origin(self, connection: apsw.Connection) -> None:
         """Write down that this is another file than the last one: a copy."""
         identity = file_identity(self.path)
         last = connection.execute(self._queries["last_origin"]).fetchone()

@@ -27,7 +27,7 @@ _ALTER_TABLE = re.compile(rf"alter table (?:only )?(?:if exists )?{_NAME} (.*)",
 _ADD_CHECK = re.compile(rf"add constraint {_NAME} check\b", re.IGNORECASE)
 _DROP = re.compile(rf"drop (index|table|view|sequence) (?:if exists )?{_NAME}", re.IGNORECASE)
 _ROWS = re.compile(rf"(?:insert into|update|delete from) {_NAME}", re.IGNORECASE)
-_INSTANT = re.compile(
+_QUICK = re.compile(
     r"(add column (?!.*(\b(generated|references|unique|primary)\b|default \w+\())|alter column \w+ (set|drop) default|alter column \w+ drop not null|"
     r"drop column|drop constraint|rename )",
     re.IGNORECASE | re.DOTALL,
@@ -106,4 +106,4 @@ def _altered(sql: str, table: str, what: str) -> list[Statement]:
         ]
     if what.lower().startswith("set ("):
         return [Statement(sql, table, "SHARE UPDATE EXCLUSIVE")]
-    return [Statement(sql, table, "ACCESS EXCLUSIVE", "moment" if _INSTANT.match(what) else "scan")]
+    return [Statement(sql, table, "ACCESS EXCLUSIVE", "moment" if _QUICK.match(what) else "scan")]

@@ -24,9 +24,9 @@ from wakeful.stores.journal import Died, Journal, Probe, whole
 from wakeful.stores.migrations import Applied, Migration, Patience, Told, standing
 from wakeful.stores.payloads import Codec
 from wakeful.stores.queries import Dialect
+from wakeful.stores.rechecking import LEFT_BEHIND_AFTER
 from wakeful.stores.request import Actor, Ready, Request
 from wakeful.stores.sealing import BOUND, Sealing, refuse_without_mark, strict_mark
-from wakeful.stores.settling import LEFT_BEHIND_AFTER
 from wakeful.stores.tampered import Tampered, refuse_to_act_on
 from wakeful.stores.timing import Fired, StoredSchedule
 from wakeful.stores.transaction import Row, Transaction
@@ -34,14 +34,14 @@ from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.agents import KeepAgents
 from wakeful.stores.verbs.alarms import AlarmChanged, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
 from wakeful.stores.verbs.approvals import AnswerApproval, Answered, AskPerson
-from wakeful.stores.verbs.backfill import FillInstants, LedgerRow
+from wakeful.stores.verbs.backfill import FillOccurrences, LedgerRow
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled
 from wakeful.stores.verbs.change import NoteChange
 from wakeful.stores.verbs.circuits import ChangeCircuit, CircuitChanged, StoredCircuit, circuit_of
 from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns
 from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effect_of
-from wakeful.stores.verbs.expectations import KeepExpectations, SettleLook
+from wakeful.stores.verbs.expectations import FinishLook, KeepExpectations
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.heartbeat import ReportHeartbeat
@@ -53,11 +53,11 @@ from wakeful.stores.verbs.pauses import ChangePause, Paused
 from wakeful.stores.verbs.people import RaiseAlarm, RecordOperation
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess, TakeOver
 from wakeful.stores.verbs.progress import LeaveRun, SaveTransacted, TransactStep
-from wakeful.stores.verbs.quarantine import SettleQuarantine
+from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.redo import Redone, RedoRun
 from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince, MakeReminder
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
-from wakeful.stores.verbs.schedules import SettleOccurrences, schedule_of
+from wakeful.stores.verbs.schedules import RecordOccurrences, schedule_of
 from wakeful.stores.verbs.scheduling import ScheduleByRun
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.stores.verbs.sources import (
@@ -193,7 +193,7 @@ class DatabaseStore:
         codec = self.database.codec
         ring, demanded = codec.ring, strict_encryption() and not resealing
         sealing = Sealing.of([row[0] for row in await self.database.fetch("list_ciphers")])
-        sealing.settle(codec, demanded=demanded)
+        sealing.apply(codec, demanded=demanded)
         if ring is None:
             return
         codec.binds = sealing.bound or sealing.is_new
@@ -213,7 +213,7 @@ class DatabaseStore:
         codec = self.database.codec
         if codec.ring is None:
             return False
-        Sealing.of([row[0] for row in await self.database.fetch("list_ciphers")]).settle(codec)
+        Sealing.of([row[0] for row in await self.database.fetch("list_ciphers")]).apply(codec)
         return codec.binds
 
     async def note_binding(self, process: str) -> None:
@@ -570,13 +570,13 @@ class DatabaseStore:
         rows = await self.database.fetch("schedules_of_app", self.database.read_clock(), app)
         return [schedule_of(row) for row in rows]
 
-    async def settle_occurrences(self, request: SettleOccurrences) -> Fired | None:
+    async def record_occurrences(self, request: RecordOccurrences) -> Fired | None:
         return await self.journal.submit(request)
 
     async def schedule_by_run(self, request: ScheduleByRun) -> Step | None:
         return await self.do(request)
 
-    async def fill_instants(self, request: FillInstants) -> Fired:
+    async def fill_occurrences(self, request: FillOccurrences) -> Fired:
         return await self.journal.submit(request)
 
     async def ledger_between(
@@ -621,7 +621,7 @@ class DatabaseStore:
     async def keep_expectations(self, request: KeepExpectations) -> None:
         await self.journal.submit(request)
 
-    async def settle_look(self, request: SettleLook) -> None:
+    async def finish_look(self, request: FinishLook) -> None:
         await self.journal.submit(request)
 
     # sources
@@ -646,7 +646,7 @@ class DatabaseStore:
     async def report_source(self, request: ReportSource) -> None:
         await self.journal.submit(request)
 
-    async def settle_quarantine(self, request: SettleQuarantine) -> TakenIn | None:
+    async def end_quarantine(self, request: EndQuarantine) -> TakenIn | None:
         settled: TakenIn | None = await self.journal.submit(request)
         return settled
 

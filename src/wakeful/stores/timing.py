@@ -1,6 +1,6 @@
-"""Schedules and their instants, as they are stored.
+"""Schedules and their occurrences, as they are stored.
 
-A schedule's row names its next instant before that is due. Whoever settles instants says which one it believed to be next, and
+A schedule's row names its next occurrence before that is due. Whoever settles occurrences says which one it believed to be next, and
 under which revision of the definition: of several who do so at once, one wins, and for all others nothing happens.
 """
 
@@ -17,7 +17,7 @@ Origin = Literal["code", "runtime", "reminder", "heartbeat"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Instants that follow each other: the first, the last, and how many; and the last but one, where it is known: the rule that
+    """Occurrences that follow each other: the first, the last, and how many; and the last but one, where it is known: the rule that
     could tell may be another one by then.
     """
 
@@ -35,7 +35,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class StoredSchedule:
-    """A schedule as it is stored. `waits_for` is the run that queued instants wait for; `open_run` the last run, if it is not
+    """A schedule as it is stored. `waits_for` is the run that queued occurrences wait for; `open_run` the last run, if it is not
     over.
     """
 
@@ -52,7 +52,7 @@ class StoredSchedule:
     next_at: Microseconds | None
     due_at: Microseconds | None
     queued: Span | None
-    done_until: Microseconds  # no instant up to this comes any more, wherever the clock is set
+    done_until: Microseconds  # no occurrence up to this comes any more, wherever the clock is set
     waits_for: str | None
     last_at: Microseconds | None
     last_run: str | None
@@ -64,8 +64,8 @@ class StoredSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """What became of instants that were not fired."""
+class OccurrenceRecord:
+    """What became of occurrences that were not fired."""
 
     state: OccurrenceState
     span: Span
@@ -74,25 +74,27 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
-    """An instant whose event goes in, with those before it that are coalesced into it."""
+class DueOccurrence:
+    """An occurrence whose event goes in, with those before it that are coalesced into it."""
 
-    instant: Microseconds
+    scheduled_for: Microseconds
     coalesced: Span | None = None
 
     @property
     def span(self) -> Span:
-        alone = Span(self.instant, self.instant, 1)
+        alone = Span(self.scheduled_for, self.scheduled_for, 1)
         return alone if self.coalesced is None else self.coalesced.and_then(alone)
 
 
 @dataclass(slots=True)
 class Fired:
-    """What a firing brought."""
+    """What an occurrence brought."""
 
     receipts: list[Receipt]
 
 
-def reached(before: Microseconds, settled: list[Settled], queued: Span | None, *instants: Microseconds) -> Microseconds:
-    """Up to where instants are accounted for, with these."""
-    return max(before, *(one.span.last for one in settled), *instants, before if queued is None else queued.last)
+def reached(
+    before: Microseconds, records: list[OccurrenceRecord], queued: Span | None, *occurrences: Microseconds
+) -> Microseconds:
+    """Up to where occurrences are accounted for, with these."""
+    return max(before, *(one.span.last for one in records), *occurrences, before if queued is None else queued.last)

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.resources.declare import Column, Instant, Listing, Printed, Resource
+from wakeful.resources.declare import AsMoment, Column, Listing, Printed, Resource
 from wakeful.resources.desk import hints_of, marks_of
 from wakeful.resources.words import Aside, Line, Look, Span, Table, ago, now, plain
 from wakeful.shell.narrow import print_fitted
@@ -54,7 +54,7 @@ def cell_of(resource: Resource, column: Column, item: Any, look: Look) -> Cell:
     if column.field == resource.state:
         return state(value)
     marks = marks_of(hints_of(resource.view).get(column.field))
-    if any(isinstance(mark, Instant) for mark in marks):
+    if any(isinstance(mark, AsMoment) for mark in marks):
         return Text(ago(value, look.now), style=column.style)
     return Text(plain(value), style=column.style)
 

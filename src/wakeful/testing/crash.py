@@ -135,14 +135,14 @@ def an_occurrence(app: App, agent: str) -> Event:
     schedule = next(schedules, None)
     if schedule is None:
         return new_event("wakeful.run", None, source=f"/{app.name}/run", id=IDENTIFIER)
-    instant = to_text(VirtualClock().now())
+    occurrence = to_text(VirtualClock().now())
     return new_event(
         TYPE,
         None,
         source=source_of(app.name, schedule),
         id=IDENTIFIER,
-        scheduledfor=instant,
-        coveredfrom=instant,
+        scheduledfor=occurrence,
+        coveredfrom=occurrence,
         coveredcount=1,
     )
 

@@ -26,13 +26,13 @@ from wakeful.execution.attempt import TURNS_BEFORE_LEAVING
 from wakeful.functions.call import call
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import RUN_STATES, ApprovalState, DeliveryState, EffectState, Event, Receipt
-from wakeful.operations.answering import answer_question
+from wakeful.operations.answering import answer_approval
 from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
 from wakeful.resources.alarms import alarms
-from wakeful.resources.approvals import approvals
+from wakeful.resources.approvals import approvals as list_approvals
 from wakeful.resources.desk import looking
 from wakeful.resources.effects import effects
 from wakeful.resources.run_reading import find_run
@@ -285,18 +285,18 @@ class World:
 
     async def _next_due(self, *, schedules: bool) -> Microseconds | None:
         stored = await next_wake(self.runtime.reader, self.app.name)
-        instant = await self._next_instant() if schedules else None
-        return min((due for due in (stored, self._time.next_due(), instant) if due is not None), default=None)
+        occurrence = await self._next_occurrence() if schedules else None
+        return min((due for due in (stored, self._time.next_due(), occurrence) if due is not None), default=None)
 
-    async def _next_instant(self) -> Microseconds | None:
+    async def _next_occurrence(self) -> Microseconds | None:
         """When the next occurrence is due, a circuit tries again, or an alarm is told again: what has no end."""
         store = self.runtime.store
-        _, instant = await store.next_schedule(self.app.name)
+        _, occurrence = await store.next_schedule(self.app.name)
         wait = await store.first_to_tell(self.app.name)
         told = None if wait is None else self.clock.now() + max(0, wait)
         tried = [one.next_at for one in await store.circuits(self.app.name) if one.parked]
-        coming = [due for due in (instant, told, *tried) if due is not None]
-        return min((due for due in coming if due > self.clock.now() or due in {instant, told}), default=None)
+        coming = [due for due in (occurrence, told, *tried) if due is not None]
+        return min((due for due in coming if due > self.clock.now() or due in {occurrence, told}), default=None)
 
     # what a person says
 
@@ -340,18 +340,20 @@ class World:
             message = f"effect {identifier} {found}: world.effects(state='held') lists what waits for a person"
             raise NotFound(message)
 
-    async def questions(self, *, state: str | None = "open") -> list[dict[str, Any]]:
+    async def approvals(self, *, state: str | None = "open") -> list[dict[str, Any]]:
         """What runs ask people, in the order in which they asked; `state=None` for all of it."""
-        refuse_unknown_state("questions", state, get_args(ApprovalState))
-        return await oldest_first(looking(self.runtime.reader), approvals, state=state)
+        refuse_unknown_state("approvals", state, get_args(ApprovalState))
+        return await oldest_first(looking(self.runtime.reader), list_approvals, state=state)
 
-    async def answer(self, question: Mapping[str, Any] | str, answer: Any) -> None:
-        """Answer an open question: one of `questions()`, its id, or words of it. Its run goes on at the next drain."""
-        asked = question if isinstance(question, str) else str(question["id"])
-        found = [one for one in await self.questions() if asked == one["id"] or asked in one["question"]]
+    questions = approvals  # the name it had first
+
+    async def answer(self, approval: Mapping[str, Any] | str, answer: Any) -> None:
+        """Answer an open approval: one of `approvals()`, its id, or words of it. Its run goes on at the next drain."""
+        asked = approval if isinstance(approval, str) else str(approval["id"])
+        found = [one for one in await self.approvals() if asked == one["id"] or asked in one["question"]]
         if len(found) != 1:
-            listed = ", ".join(repr(one["question"]) for one in found or await self.questions()) or "nothing"
-            message = f"world.answer({asked!r}): {len(found)} open questions are like that. Open: {listed}"
+            listed = ", ".join(repr(one["question"]) for one in found or await self.approvals()) or "nothing"
+            message = f"world.answer({asked!r}): {len(found)} open approvals are like that. Open: {listed}"
             raise NotFound(message)
         await self._answer(found[0], answer)
 
@@ -360,10 +362,10 @@ class World:
         self._answers[question] = answer
 
     async def _answer_what_is_asked(self) -> bool:
-        """What was said before about questions that are open now; was there any?"""
+        """What was said before about approvals that are open now; was there any?"""
         known = [
             (one, answer)
-            for one in (await self.questions() if self._answers else [])
+            for one in (await self.approvals() if self._answers else [])
             for words, answer in self._answers.items()
             if words in one["question"]
         ]
@@ -371,12 +373,12 @@ class World:
             await self._answer(one, answer)
         return bool(known)
 
-    async def _answer(self, question: Mapping[str, Any], answer: Any) -> None:
-        wrong = misfits(from_json(to_text(answer, what="the answer")), question["schema"])
+    async def _answer(self, approval: Mapping[str, Any], answer: Any) -> None:
+        wrong = misfits(from_json(to_text(answer, what="the answer")), approval["schema"])
         if wrong:
-            message = f"the answer to {question['question']!r} does not fit: {'; '.join(wrong)}"
+            message = f"the answer to {approval['question']!r} does not fit: {'; '.join(wrong)}"
             raise ValueError(message)
-        await answer_question(self.runtime.store, question["id"], answer, by=Actor("a test", "worker"))
+        await answer_approval(self.runtime.store, approval["id"], answer, by=Actor("a test", "worker"))
 
     # fakes
 

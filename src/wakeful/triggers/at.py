@@ -19,7 +19,7 @@ FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """One instant."""
+    """One occurrence."""
 
     moment: Microseconds
     zone: str

@@ -3,8 +3,8 @@
     configured   ├────┼────┼────┼────┼────┤      every 10 m
     real         ├──────┼───────┼─────────┤      every 17 m
 
-Both are counted over the same stretch, from the first to the last of the firings that are looked at: so nights and weekends that
-a rule leaves out are no drift, and instants that were skipped or missed between them are.
+Both are counted over the same stretch, from the first to the last of the occurrences that are looked at: so nights and weekends that
+a rule leaves out are no drift, and occurrences that were skipped or missed between them are.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from statistics import median_low
 from wakeful.clock import Microseconds
 from wakeful.triggers.schedule import Rule
 
-# So many instants are counted of the stretch, from its beginning.
-MOST_INSTANTS = 20_000
+# So many occurrences are counted of the stretch, from its beginning.
+MOST_OCCURRENCES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
-    """An instant, and when it was fired."""
+class FiredOccurrence:
+    """An occurrence, and when it was fired."""
 
-    instant: Microseconds
+    scheduled_for: Microseconds
     at: Microseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """What the last firings show. The intervals are None as long as there are not two of them."""
+    """What the last occurrences show. The intervals are None as long as there are not two of them."""
 
-    firings: int = 0
+    occurrences: int = 0
     late: Microseconds | None = None  # the last one
     typically_late: Microseconds | None = None
     configured: Microseconds | None = None  # the interval
@@ -44,16 +44,16 @@ class Cadence:
         return self.real / self.configured - 1 if self.real is not None and self.configured else None
 
 
-def cadence_of(rule: Rule, offset: Microseconds, firings: Sequence[Firing]) -> Cadence:
-    """`firings` in order of time; `offset` is how much later than its instants the schedule means to fire."""
-    if not firings:
+def cadence_of(rule: Rule, offset: Microseconds, occurrences: Sequence[FiredOccurrence]) -> Cadence:
+    """`occurrences` in order of time; `offset` is how much later than its occurrences the schedule means to fire."""
+    if not occurrences:
         return Cadence()
-    late = [max(0, one.at - one.instant - offset) for one in firings]
-    lateness = Cadence(len(firings), late[-1], median_low(late))
-    first, last = firings[0], firings[-1]
-    if first.instant >= last.instant:
+    late = [max(0, one.at - one.scheduled_for - offset) for one in occurrences]
+    lateness = Cadence(len(occurrences), late[-1], median_low(late))
+    first, last = occurrences[0], occurrences[-1]
+    if first.scheduled_for >= last.scheduled_for:
         return lateness
-    count, seen = rule.count(first.instant, last.instant, MOST_INSTANTS)
-    configured = (seen - first.instant) // (count - 1) if count > 1 else None
-    real = (last.at - first.at) // (len(firings) - 1)
-    return Cadence(len(firings), lateness.late, lateness.typically_late, configured, real)
+    count, seen = rule.count(first.scheduled_for, last.scheduled_for, MOST_OCCURRENCES)
+    configured = (seen - first.scheduled_for) // (count - 1) if count > 1 else None
+    real = (last.at - first.at) // (len(occurrences) - 1)
+    return Cadence(len(occurrences), lateness.late, lateness.typically_late, configured, real)

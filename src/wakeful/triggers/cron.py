@@ -21,14 +21,14 @@ from wakeful.triggers.fields import Fields, checked, read_fields
 from wakeful.triggers.schedule import Schedule, read_timing
 from wakeful.triggers.zones import DAY, day_of, first_showing, showings, spans, zone_named
 
-# An expression without an instant for so long has none. The rarest are 40 years apart: the fifth Monday of a February, around 2100.
+# An expression without an occurrence for so long has none. The rarest are 40 years apart: the fifth Monday of a February, around 2100.
 YEARS = 50
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """Instants by the fields of crontab."""
+    """Occurrences by the fields of crontab."""
 
     expression: str
     zone: str
@@ -60,29 +60,29 @@ class Cron:
         return None
 
     def _blurred(self, day: int) -> bool:
-        """Whether instants of the days beside it may lie among those of a day: where a clock is set back over midnight, the day after
+        """Whether occurrences of the days beside it may lie among those of a day: where a clock is set back over midnight, the day after
         begins before this one is over.
         """
         return len(spans(day, self._zone)) > 1
 
     def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
         count, seen = 0, first
-        for instant in islice(self._from(first), most):
-            if instant > last:
+        for occurrence in islice(self._from(first), most):
+            if occurrence > last:
                 break
-            count, seen = count + 1, instant
+            count, seen = count + 1, occurrence
         return count, seen
 
     def _from(self, first: Microseconds) -> Iterator[Microseconds]:
-        """All instants in their order: the same that `next` finds, but many at a time."""
+        """All occurrences in their order: the same that `next` finds, but many at a time."""
         held: Sequence[Microseconds] = ()
         for day in self._days(day_of(first, self._zone) - 1):
             dawn = day * DAY - max(offset for _, _, offset in spans(day, self._zone))
-            yield from (instant for instant in held if first <= instant < dawn)
+            yield from (occurrence for occurrence in held if first <= occurrence < dawn)
             start, times = self._on(day)
-            late = {instant for instant in held if instant >= dawn}
+            late = {occurrence for occurrence in held if occurrence >= dawn}
             held = sorted(late.union(start + time for time in times))
-        yield from (instant for instant in held if first <= instant)
+        yield from (occurrence for occurrence in held if first <= occurrence)
 
     def _first(self, day: int, after: Microseconds) -> Microseconds | None:
         start, times = self._on(day)
@@ -95,7 +95,7 @@ class Cron:
         return start + times[place - 1] if place else None
 
     def _on(self, day: int) -> tuple[Microseconds, Sequence[Microseconds]]:
-        """The instants of a day on the wall: its start, and their distances from it."""
+        """The occurrences of a day on the wall: its start, and their distances from it."""
         if not self._fields.take(date.fromordinal(_EPOCH + day)):
             return 0, ()
         midnight = day * DAY

@@ -28,7 +28,7 @@ REACH = 30
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Instants at an interval, counted from 1970 UTC; inside hours or on some days only, from the start of each such day."""
+    """Occurrences at an interval, counted from 1970 UTC; inside hours or on some days only, from the start of each such day."""
 
     interval: Microseconds
     zone: str
@@ -48,9 +48,9 @@ class Every:
         if self._steady:
             return (after // self.interval + 1) * self.interval
         for start, end in self._windows(after, step=1):
-            instant = start if after < start else start + ((after - start) // self.interval + 1) * self.interval
-            if instant < end:
-                return instant
+            occurrence = start if after < start else start + ((after - start) // self.interval + 1) * self.interval
+            if occurrence < end:
+                return occurrence
         return None
 
     def previous(self, before: Microseconds) -> Microseconds | None:
@@ -67,13 +67,13 @@ class Every:
             count = (last - first) // self.interval + 1
             return count, first + (count - 1) * self.interval
         count, seen = 0, first
-        instant: Microseconds | None = first
-        while instant is not None and instant <= last and count < most:
+        occurrence: Microseconds | None = first
+        while occurrence is not None and occurrence <= last and count < most:
             # A day at a time, however many they are.
-            end = next(end for start, end in self._windows(instant, step=1) if start <= instant < end)
-            steps = (min(last, end - 1) - instant) // self.interval + 1
-            count, seen = count + steps, instant + (steps - 1) * self.interval
-            instant = self.next(seen)
+            end = next(end for start, end in self._windows(occurrence, step=1) if start <= occurrence < end)
+            steps = (min(last, end - 1) - occurrence) // self.interval + 1
+            count, seen = count + steps, occurrence + (steps - 1) * self.interval
+            occurrence = self.next(seen)
         return count, seen
 
     @property
@@ -87,7 +87,7 @@ class Every:
         for day in range(begin, begin + step * REACH, step):
             if self.days is None or (day + THURSDAY) % 7 in self.days:
                 midnight = day * DAY
-                # What a jump of the clock leaves out has no length, and so no instant.
+                # What a jump of the clock leaves out has no length, and so no occurrence.
                 yield (
                     first_showing(midnight + start * MINUTE, self._zone),
                     first_showing(midnight + end * MINUTE, self._zone),

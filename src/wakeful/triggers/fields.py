@@ -1,6 +1,6 @@
 """The five fields of crontab: read by cronsim, and refused with the field that is wrong and what it may be.
 
-cronsim also walks from instant to instant, but is not used for that: on days on which clocks change it can name a moment that lies
+cronsim also walks from occurrence to occurrence, but is not used for that: on days on which clocks change it can name a moment that lies
 before the one it was asked for, jump over hours where the clock moves by thirty minutes, and go back by another way than it came.
 """
 

@@ -1,6 +1,6 @@
 """Files of checks, kept in force: what is written there becomes schedules, and so do edits, as they are made.
 
-    HEARTBEAT.md ──► read ──► add, edit, remove schedules      the row of each has its section, so that a beat needs no file
+    HEARTBEAT.md ──► read ──► add, edit, remove schedules      the row of each has its section, so that an occurrence needs no file
                        └────► cannot be read: an alarm, and what was read before stays
 
 Every process reads its own copy, at its start and when that changes. Where copies differ, what was read last is in force.
@@ -104,9 +104,9 @@ class Heartbeats(Service):
     async def _look(self, watched: _Watched) -> None:
         """An editor may be half-way through: what differs is acted upon once two looks find the same."""
         content = await asyncio.to_thread(content_of, watched.heartbeat)
-        settled = watched.seen is None or content == watched.seen
+        unchanged = watched.seen is None or content == watched.seen
         watched.seen = content
-        if settled and content != watched.applied:
+        if unchanged and content != watched.applied:
             await self._apply(watched.heartbeat, content)
             watched.applied = content
 

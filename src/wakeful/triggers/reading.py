@@ -123,7 +123,7 @@ class SourceReading(Service):
         self._hold_again_after = hold_again_after
         self._waits_for_holder = False
         self._well_at = 0.0
-        self._kept: set[str] = set()  # keys of what is in quarantine, of a reader that settles some of it
+        self._kept: set[str] = set()  # keys of what is in quarantine, of a reader that recovers some of it
 
     @property
     def state(self) -> SourceState:
@@ -228,7 +228,7 @@ class SourceReading(Service):
                 return False
             cursor = None if self._held is None else self._held.cursor
         try:
-            if self.reader.settles:
+            if self.reader.recovers:
                 self._kept = set(await self._store.kept_inputs(self._app, self.reader.name))
             await self.reader.open(cursor)
         except StoreUnavailable:
@@ -302,7 +302,7 @@ class SourceReading(Service):
         else:
             kept = []
         kept += [self._keep(one) for one in batch.unreadable]
-        settled = self._settled(batch)
+        recovered = self._recovered(batch)
         wait = FIRST_WAIT
         while True:
             request = TakeIn(
@@ -314,7 +314,7 @@ class SourceReading(Service):
                 batch.cursor,
                 batch.items,
                 kept,
-                settled,
+                recovered,
                 batch.lag,
                 batch.behind,
             )
@@ -329,8 +329,8 @@ class SourceReading(Service):
                 for receipt in taken.receipts:
                     if receipt.conflict:
                         self._on_conflict(receipt)
-                if self.reader.settles:
-                    self._kept -= set(settled)
+                if self.reader.recovers:
+                    self._kept -= set(recovered)
                     self._kept |= {one.arrival.key for one in kept}
                 return
 
@@ -339,11 +339,11 @@ class SourceReading(Service):
             self._app, self._event_source, one.raw, one.reason, kind=one.kind, headers=one.headers, size=one.size
         )
 
-    def _settled(self, batch: Batch) -> list[str]:
+    def _recovered(self, batch: Batch) -> list[str]:
         """Keys of what the batch makes superfluous in quarantine. Not asked of a source that has nothing there."""
         if not self._kept:
             return []
-        may_be = {self._keep(one).arrival.key for raw in batch.settled for one in self.reader.refusals(raw)}
+        may_be = {self._keep(one).arrival.key for raw in batch.recovered for one in self.reader.refusals(raw)}
         return sorted(may_be & self._kept)
 
     async def _arrivals(self, events: list[Event]) -> tuple[list[Arrival], list[Kept]]:

@@ -1,6 +1,6 @@
 """Reminders: something that somebody is to hear of at a time, unless it has happened by itself until then.
 
-A reminder is a schedule of one instant: its id is the schedule's name, and what it says is the data of its one event. So it
+A reminder is a schedule of one occurrence: its id is the schedule's name, and what it says is the data of its one event. So it
 fires once whoever is there, late if nobody was, and moving it races with firing it over one row: one of them wins.
 
     made ──► live ──┬── its time comes ──► done: a run tells it, or finds that it is not needed
@@ -34,7 +34,7 @@ from wakeful.errors import (
 )
 from wakeful.intake.cloudevents import TEXT_LIMIT
 from wakeful.stores.request import Actor, Request
-from wakeful.stores.timing import Settled, Span, StoredSchedule, reached
+from wakeful.stores.timing import OccurrenceRecord, Span, StoredSchedule, reached
 from wakeful.stores.verbs.schedules import ChangeSchedule, asked_by
 from wakeful.triggers.at import At
 from wakeful.triggers.calendar_words import in_words
@@ -231,8 +231,8 @@ class Reminders:
             if (before.definition, before.changed_by) == (wanted, by.name) and before.state == "live":
                 return None
             passed = _due(before, now)
-            settled = [] if passed is None else [Settled("superseded", passed, f"moved by {by.name}")]
-            return _changed(before, "move", by.name, note, before.state, wanted, moment, settled)
+            records = [] if passed is None else [OccurrenceRecord("superseded", passed, f"moved by {by.name}")]
+            return _changed(before, "move", by.name, note, before.state, wanted, moment, records)
 
         return reminder_of(await self._change(name, "moved", change, by))
 
@@ -242,8 +242,8 @@ class Reminders:
 
         def change(before: StoredSchedule) -> ChangeSchedule:
             passed = _due(before, now)
-            settled = [] if passed is None else [Settled("skipped", passed, f"cancelled by {by.name}")]
-            return _changed(before, "remove", by.name, note, "removed", before.definition, None, settled)
+            records = [] if passed is None else [OccurrenceRecord("skipped", passed, f"cancelled by {by.name}")]
+            return _changed(before, "remove", by.name, note, "removed", before.definition, None, records)
 
         return reminder_of(await self._change(name, "cancelled", change, by))
 
@@ -352,7 +352,7 @@ def memo_of(stored: StoredSchedule) -> Memo:
 
 
 def due_of(stored: StoredSchedule) -> Microseconds:
-    """Its instant, also once that is over."""
+    """Its occurrence, also once that is over."""
     return int(rule_of(stored.definition)["moment"])
 
 
@@ -370,7 +370,7 @@ def _definition(moment: Microseconds, zone: ZoneInfo) -> str:
 
 
 def _due(stored: StoredSchedule, now: Microseconds) -> Span | None:
-    """Its instant, if that has come and nobody has fired it yet."""
+    """Its occurrence, if that has come and nobody has fired it yet."""
     if stored.next_at is not None and stored.next_at <= now:
         return Span(stored.next_at, stored.next_at, 1)
     return stored.queued
@@ -384,7 +384,7 @@ def _changed(
     state: Any,
     definition: str,
     next_at: Microseconds | None,
-    settled: list[Settled],
+    records: list[OccurrenceRecord],
 ) -> ChangeSchedule:
     return ChangeSchedule(
         before.app,
@@ -396,13 +396,13 @@ def _changed(
         before.origin,
         state,
         definition,
-        reached(before.done_until, settled, None),
+        reached(before.done_until, records, None),
         before.data,
         before.owner,
         note,
         next_at,
         next_at,
-        settled,
+        records,
     )
 
 

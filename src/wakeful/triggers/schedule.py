@@ -1,4 +1,4 @@
-"""A schedule: a rule of time, with what becomes of instants that nobody could keep.
+"""A schedule: a rule of time, with what becomes of occurrences that nobody could keep.
 
     cron("0 8 * * 1-5")  every("30m", active="08:00-20:00")  at("2026-12-24T18:00")
          └────────────── Rule: next, previous, count ──────────────┘
@@ -6,7 +6,7 @@
          overlap, catch_up, grace, jitter, expires: Timing
 
 Both together are a trigger, and can be written down as JSON: what is stored is the whole definition, so that a process which
-has none of the code knows every instant.
+has none of the code knows every occurrence.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ LONGEST: Microseconds = 36_525 * 86400 * SECOND
 
 
 class Rule(Protocol):
-    """When. Instants are microseconds; a rule always has the same ones, whoever asks and whenever."""
+    """When. Occurrences are microseconds; a rule always has the same ones, whoever asks and whenever."""
 
     @property
     def kind(self) -> str: ...
 
     def next(self, after: Microseconds) -> Microseconds | None:
-        """The first instant later than this; None: there is none."""
+        """The first occurrence later than this; None: there is none."""
         ...
 
     def previous(self, before: Microseconds) -> Microseconds | None:
-        """The last instant earlier than this."""
+        """The last occurrence earlier than this."""
         ...
 
     def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
-        """How many instants there are from `first`, which is one, up to and with `last`; and the last one that was counted. A
+        """How many occurrences there are from `first`, which is one, up to and with `last`; and the last one that was counted. A
         rule that has to walk over them stops at `most`.
         """
         ...
@@ -63,31 +63,31 @@ class Rule(Protocol):
         ...
 
     def definition(self) -> dict[str, Any]:
-        """As JSON, with everything that decides about its instants."""
+        """As JSON, with everything that decides about its occurrences."""
         ...
 
 
 def counted(rule: Rule, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
-    """`Rule.count`, one instant after the other."""
+    """`Rule.count`, one occurrence after the other."""
     count, seen = 0, first
-    for instant in instants(rule, first, last):
+    for occurrence in occurrences(rule, first, last):
         if count == most:
             break
-        count, seen = count + 1, instant
+        count, seen = count + 1, occurrence
     return count, seen
 
 
-def instants(rule: Rule, first: Microseconds, last: Microseconds) -> Iterator[Microseconds]:
+def occurrences(rule: Rule, first: Microseconds, last: Microseconds) -> Iterator[Microseconds]:
     """From `first` up to and with `last`."""
-    instant = rule.next(first - 1)
-    while instant is not None and instant <= last:
-        yield instant
-        instant = rule.next(instant)
+    occurrence = rule.next(first - 1)
+    while occurrence is not None and occurrence <= last:
+        yield occurrence
+        occurrence = rule.next(occurrence)
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What becomes of instants that come while the last one is still worked on, or while nobody was there."""
+    """What becomes of occurrences that come while the last one is still worked on, or while nobody was there."""
 
     overlap: ScheduleOverlap = "queue_one"
     catch_up: CatchUp = "latest"
@@ -136,30 +136,30 @@ class Schedule:
         return Match(matched=False, reason=f"{self.describe()} starts its runs by itself")
 
     def definition(self) -> dict[str, Any]:
-        """Everything that decides about its instants, and what becomes of them."""
+        """Everything that decides about its occurrences, and what becomes of them."""
         return {"rule": self.rule.definition(), **self.timing.definition()}
 
     @property
     def fires_all(self) -> bool:
-        """Whether each instant has a run of its own, however late."""
+        """Whether each occurrence has a run of its own, however late."""
         return self.timing.catch_up == "all"
 
-    def grace_at(self, instant: Microseconds) -> Microseconds:
-        """How late this instant may be and still be done: as declared, else half the distance to the next one.
+    def grace_at(self, occurrence: Microseconds) -> Microseconds:
+        """How late this occurrence may be and still be done: as declared, else half the distance to the next one.
 
-        The last instant of a rule takes the distance to the one before it, and a single one (`at`) has the longest grace.
+        The last occurrence of a rule takes the distance to the one before it, and a single one (`at`) has the longest grace.
         The distance is real time, so a day on which the clocks change counts 23 or 25 hours.
         """
         if self.timing.grace is not None:
             return self.timing.grace
-        following = self.rule.next(instant)
+        following = self.rule.next(occurrence)
         if following is None:
-            before = self.rule.previous(instant)
-            following = instant + LONGEST if before is None else instant + instant - before
-        return min(LONGEST_GRACE, max(SHORTEST_GRACE, (following - instant) // 2))
+            before = self.rule.previous(occurrence)
+            following = occurrence + LONGEST if before is None else occurrence + occurrence - before
+        return min(LONGEST_GRACE, max(SHORTEST_GRACE, (following - occurrence) // 2))
 
     def offset(self, app: str, name: str) -> Microseconds:
-        """How much later than its instants it fires: the same for each of them, and other than that of other schedules."""
+        """How much later than its occurrences it fires: the same for each of them, and other than that of other schedules."""
         jitter = self.timing.jitter
         return int(digest(app, name), 16) % (jitter // 1000 + 1) * 1000 if jitter else 0
 
@@ -183,7 +183,7 @@ def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = 
     overlap = _choice("overlap", given.get("overlap", usual), get_args(ScheduleOverlap), where)
     if catch_up == "all" and overlap in {"queue_one", "skip", "replace"}:
         raise ConfigError(
-            f'{where}: catch_up="all" fires every instant that was missed, and overlap="{overlap}" would keep one of them: '
+            f'{where}: catch_up="all" fires every occurrence that was missed, and overlap="{overlap}" would keep one of them: '
             'write overlap="queue_all" or "allow"'
         )
     max_count = given.get("max_count", MAX_COUNT)
@@ -205,7 +205,7 @@ def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = 
     )
     if timing.expires is not None and timing.jitter >= timing.expires:
         raise ConfigError(
-            f"{where}: jitter={written(timing.jitter)} may fire it when expires={written(timing.expires)} after its instant is "
+            f"{where}: jitter={written(timing.jitter)} may fire it when expires={written(timing.expires)} after its occurrence is "
             "over: it would never start. Make jitter shorter, or expires longer"
         )
     return timing, _name(given.get("name"), where)

@@ -8,10 +8,10 @@ from typing import Any
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
-from wakeful.stores.timing import Origin, Settled, Span, StoredSchedule, reached
+from wakeful.stores.timing import OccurrenceRecord, Origin, Span, StoredSchedule, reached
 from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb
+from wakeful.triggers.due import judge, put_off
 from wakeful.triggers.schedule import Schedule, Unreadable, as_stored
-from wakeful.triggers.settling import judge, put_off
 
 
 def make_schedule(
@@ -29,7 +29,7 @@ def make_schedule(
     note: str | None,
 ) -> ChangeSchedule:
     """A new schedule, or one that is made again under the name of a removed one."""
-    # One that was there before has had its instants: none of them comes again, wherever the clock is now.
+    # One that was there before has had its occurrences: none of them comes again, wherever the clock is now.
     after = now if before is None else max(now, before.done_until)
     next_at = schedule.rule.next(after)
     return ChangeSchedule(
@@ -63,18 +63,18 @@ def edit_schedule(
     note: str | None,
     verb: ChangeVerb,
 ) -> ChangeSchedule:
-    """1. What is due by the old definition is settled, or queued. 2. The new one begins after that."""
+    """1. What is due by the old definition is records, or queued. 2. The new one begins after that."""
     old = as_stored(known.definition)
     offset = old.offset(app, known.name)
     later = schedule.offset(app, known.name)
     stays = (old.rule, old.fires_all, offset) == (schedule.rule, schedule.fires_all, later)
     if known.state == "live" and verb != "pause" and old.fires_all and stays:
-        # Its instants are the same, and each has a run of its own: those that are due could only wait as one.
-        settled: list[Settled] = []
+        # Its occurrences are the same, and each has a run of its own: those that are due could only wait as one.
+        records: list[OccurrenceRecord] = []
         current, done_until, next_at = known, known.done_until, known.next_at
     else:
-        settled, current = settle_due(known, old, now, offset)
-        done_until = max(now - offset, reached(known.done_until, settled, current.queued))
+        records, current = record_due(known, old, now, offset)
+        done_until = max(now - offset, reached(known.done_until, records, current.queued))
         next_at = schedule.rule.next(done_until)
     queued, waits_for = current.queued, current.waits_for
     return change_request(
@@ -88,7 +88,7 @@ def edit_schedule(
         done_until=done_until,
         next_at=next_at,
         offset=later,
-        settled=settled,
+        records=records,
         queued=queued,
         waits_for=waits_for,
         agent=agent,
@@ -108,7 +108,7 @@ def change_request(
     done_until: Microseconds,
     next_at: Microseconds | None,
     offset: Microseconds,
-    settled: list[Settled],
+    records: list[OccurrenceRecord],
     queued: Span | None = None,
     waits_for: str | None = None,
     agent: str | None = None,
@@ -131,7 +131,7 @@ def change_request(
         note,
         next_at,
         None if next_at is None else next_at + offset,
-        settled,
+        records,
         queued,
         waits_for,
     )
@@ -141,9 +141,9 @@ def remove_schedule(
     app: str, known: StoredSchedule, now: Microseconds, *, operator: str, note: str | None
 ) -> ChangeSchedule:
     schedule = as_stored(known.definition)
-    settled, current = settle_due(known, schedule, now, schedule.offset(app, known.name))
+    records, current = record_due(known, schedule, now, schedule.offset(app, known.name))
     if current.queued is not None:
-        settled.append(Settled("skipped", current.queued, f"removed by {operator}"))
+        records.append(OccurrenceRecord("skipped", current.queued, f"removed by {operator}"))
     return change_request(
         app,
         known,
@@ -152,49 +152,55 @@ def remove_schedule(
         note=note,
         state="removed",
         definition=known.definition,
-        done_until=reached(known.done_until, settled, None),
+        done_until=reached(known.done_until, records, None),
         next_at=None,
         offset=0,
-        settled=settled,
+        records=records,
     )
 
 
-def settle_due(
+def record_due(
     known: StoredSchedule, schedule: Schedule, now: Microseconds, offset: Microseconds
-) -> tuple[list[Settled], StoredSchedule]:
+) -> tuple[list[OccurrenceRecord], StoredSchedule]:
     """What becomes of all that is due, for somebody who cannot fire; and the schedule as it is after that."""
     if known.state == "paused":
         return skip_due(known, schedule, now - offset)
-    settled, current = [], known
+    records, current = [], known
     if isinstance(schedule.rule, Unreadable):  # no more is known than the one that stands there
         if known.next_at is not None and known.next_at <= now:
-            settled.append(Settled("missed", Span(known.next_at, known.next_at, 1), schedule.describe()))
-        return settled, replace(known, next_at=None)
+            records.append(OccurrenceRecord("missed", Span(known.next_at, known.next_at, 1), schedule.describe()))
+        return records, replace(known, next_at=None)
     while known.state == "live" and (verdict := judge(schedule, current, now, offset)) is not None:
         put_off(verdict)
-        settled += verdict.settled
+        records += verdict.records
         moved = verdict.next_at != current.next_at
         current = replace(
             current, next_at=verdict.next_at, queued=verdict.queued, waits_for=verdict.waits_for, open_run=None
         )
         if not moved or verdict.next_at is None or verdict.next_at > now - offset:
             break
-    return settled, current
+    return records, current
 
 
-def skip_due(known: StoredSchedule, schedule: Schedule, until: Microseconds) -> tuple[list[Settled], StoredSchedule]:
+def skip_due(
+    known: StoredSchedule, schedule: Schedule, until: Microseconds
+) -> tuple[list[OccurrenceRecord], StoredSchedule]:
     """What was due while it was paused, and how the schedule stands then. What waited before that goes with it: later ones are over."""
-    settled: list[Settled] = []
+    records: list[OccurrenceRecord] = []
     upcoming = known.next_at
     while upcoming is not None and upcoming <= until:
         last = schedule.rule.previous(until + 1) or upcoming
         count, seen = schedule.rule.count(upcoming, last, 1_000_000)
-        settled.append(Settled("skipped", Span(upcoming, seen, max(1, count)), f"paused by {known.changed_by}"))
+        records.append(
+            OccurrenceRecord("skipped", Span(upcoming, seen, max(1, count)), f"paused by {known.changed_by}")
+        )
         upcoming = schedule.rule.next(seen)
-    if not settled or known.queued is None:
-        return settled, replace(known, next_at=upcoming)
-    waited = Settled("skipped", known.queued, f"paused by {known.changed_by} while the run before it was not over")
-    return [waited, *settled], replace(known, next_at=upcoming, queued=None, waits_for=None)
+    if not records or known.queued is None:
+        return records, replace(known, next_at=upcoming)
+    waited = OccurrenceRecord(
+        "skipped", known.queued, f"paused by {known.changed_by} while the run before it was not over"
+    )
+    return [waited, *records], replace(known, next_at=upcoming, queued=None, waits_for=None)
 
 
 def definition_text(schedule: Schedule) -> str:

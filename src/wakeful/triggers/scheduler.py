@@ -1,10 +1,10 @@
 """The scheduler: what is due becomes an event, in every process, and nobody leads.
 
-    the row says what is next ──► judge ──► one transaction: events, the ledger, the next instant
+    the row says what is next ──► judge ──► one transaction: events, the ledger, the next occurrence
                                             (whoever comes second finds the row moved on, and nothing happens)
 
 It works by what is stored, never by what its own code says: so a process with an older definition fires by the newer one.
-Nothing is kept in memory but how rules are read, and nothing is polled: it rests until the next instant, or a word of a change.
+Nothing is kept in memory but how rules are read, and nothing is polled: it rests until the next occurrence, or a word of a change.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from wakeful.service import Service
 from wakeful.stored_errors import words_of
 from wakeful.stores.alarm import Alarm, missed_alarm, unfired_alarm
 from wakeful.stores.tampered import refuse_tampered
-from wakeful.stores.timing import Fired, Firing, StoredSchedule
+from wakeful.stores.timing import DueOccurrence, Fired, StoredSchedule
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.schedules import SettleOccurrences
+from wakeful.stores.verbs.schedules import RecordOccurrences
+from wakeful.triggers.due import Decided, covered, judge, missed_text
 from wakeful.triggers.schedule import TYPE, Schedule, read_definition
-from wakeful.triggers.settling import Decided, covered, judge, missed_text
 
 # So many schedules in one go.
 BATCH = 500
@@ -53,7 +53,7 @@ class ScheduleStore(Protocol):
 
     async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
 
-    async def settle_occurrences(self, request: SettleOccurrences) -> Fired | None: ...
+    async def record_occurrences(self, request: RecordOccurrences) -> Fired | None: ...
 
     def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None: ...
 
@@ -96,19 +96,19 @@ class Scheduler(Service):
         self.rules = Rules()
         self.fired = 0
         self._some_wait = False
-        self._beaten = False  # somebody else was first with one of them
+        self._overtaken = False  # somebody else was first with one of them
         self._unfired: dict[int, tuple[int, str]] = {}  # revisions that cannot be fired, and what was said of that
 
     async def run_once(self) -> float | None:
-        """Settle all that is due, and rest until the next instant. What is next is asked before the last look, and again if that
+        """Settle all that is due, and rest until the next occurrence. What is next is asked before the last look, and again if that
         has found anything: what becomes due between the two questions is in the answer to one of them.
         """
         await self.tick()
         while True:
             now, due = await self._store.next_schedule(self._app)
             asked_at = time.monotonic()
-            self._beaten = False
-            if not await self.tick() and not self._beaten:
+            self._overtaken = False
+            if not await self.tick() and not self._overtaken:
                 break
         if not self._time_passes:
             return None
@@ -122,14 +122,14 @@ class Scheduler(Service):
         while True:
             now, due = await self._store.due_schedules(self._app, after, BATCH)
             if now is not None:
-                moved += await self._settle(due, now)
+                moved += await self._decide(due, now)
             if len(due) < BATCH:
                 return moved + await self._release()
             after = (due[-1].due_at or 0, due[-1].seq)
             await asyncio.sleep(0)
 
     async def _release(self) -> int:
-        """Instants that waited for a run which is over."""
+        """Occurrences that waited for a run which is over."""
         queued = await self._store.queued_schedules(self._app)
         self._some_wait = bool(queued)
         self._store.await_end(frozenset(one.waits_for for one in queued if one.waits_for), self.wake)
@@ -137,25 +137,25 @@ class Scheduler(Service):
         if not free:
             return 0
         now, _ = await self._store.next_schedule(self._app)
-        return await self._settle(free, now)
+        return await self._decide(free, now)
 
     def _goes_beside(self, stored: StoredSchedule) -> bool:
-        """Whether its instants need not wait for the run before them: an edit has put them off, and not that run."""
+        """Whether its occurrences need not wait for the run before them: an edit has put them off, and not that run."""
         try:
             return self.rules.of(stored).timing.overlap != "queue_one"
         except Exception:
             return False  # whoever settles it says so
 
-    async def settle_all(self, name: str) -> None:
-        """Every instant of a schedule that is due, by the definition that it has now; where each has a run of its own."""
+    async def decide_all(self, name: str) -> None:
+        """Every occurrence of a schedule that is due, by the definition that it has now; where each has a run of its own."""
         while (stored := await self._store.find_schedule(self._app, name)) is not None and stored.state == "live":
             if not self.rules.of(stored).fires_all:
                 return
             now, _ = await self._store.next_schedule(self._app)
-            if not await self._settle([stored], now):
+            if not await self._decide([stored], now):
                 return
 
-    async def _settle(self, due: list[StoredSchedule], now: Microseconds) -> int:
+    async def _decide(self, due: list[StoredSchedule], now: Microseconds) -> int:
         requests = []
         for stored in due:
             try:
@@ -166,7 +166,7 @@ class Scheduler(Service):
             if request is not None:
                 requests.append(request)
         results = await asyncio.gather(
-            *(self._store.settle_occurrences(one) for one in requests), return_exceptions=True
+            *(self._store.record_occurrences(one) for one in requests), return_exceptions=True
         )
         moved = 0
         for request, result in zip(requests, results, strict=True):
@@ -178,7 +178,7 @@ class Scheduler(Service):
                 self.log.error("a schedule could not be fired", schedule=request.schedule.name, error=repr(result))
                 continue
             if result is None:
-                self._beaten = True  # the row says something new
+                self._overtaken = True  # the row says something new
             else:
                 moved += 1
                 self.fired += len(result.receipts)
@@ -191,7 +191,7 @@ class Scheduler(Service):
             text = f"schedule {stored.name} cannot be fired: {words}"
             self._alarm(unfired_alarm(self._app, stored.name), text, agent=stored.agent, owner=stored.owner)
 
-    def _judged(self, stored: StoredSchedule, now: Microseconds) -> SettleOccurrences | None:
+    def _judged(self, stored: StoredSchedule, now: Microseconds) -> RecordOccurrences | None:
         if stored.agent not in self._agents:
             return None  # somebody who has it fires it
         schedule = self.rules.of(stored)
@@ -201,19 +201,19 @@ class Scheduler(Service):
 
     def request(
         self, stored: StoredSchedule, schedule: Schedule, verdict: Decided, now: Microseconds, offset: Microseconds
-    ) -> SettleOccurrences:
+    ) -> RecordOccurrences:
         """A verdict as the transition that carries it out."""
         key = missed_alarm(self._app, stored.name)
         accept = None
-        if verdict.firings:
-            arrivals = [self.arrival(stored, schedule, one) for one in verdict.firings]
+        if verdict.occurrences:
+            arrivals = [self.arrival(stored, schedule, one) for one in verdict.occurrences]
             accept = AcceptEvents(self._app, arrivals, matches=fits)
-        return SettleOccurrences(
+        return RecordOccurrences(
             stored,
             verdict.next_at,
             None if verdict.next_at is None else verdict.next_at + offset,
-            verdict.settled,
-            verdict.firings,
+            verdict.records,
+            verdict.occurrences,
             accept,
             verdict.queued,
             verdict.waits_for,
@@ -223,8 +223,8 @@ class Scheduler(Service):
             key if verdict.on_time else None,
         )
 
-    def arrival(self, stored: StoredSchedule, schedule: Schedule, one: Firing) -> Arrival:
-        """The event of an occurrence, addressed to its agent: the schedule is its source, and the instant its id."""
+    def arrival(self, stored: StoredSchedule, schedule: Schedule, one: DueOccurrence) -> Arrival:
+        """The event of an occurrence, addressed to its agent: the schedule is its source, and the occurrence its id."""
         expires = schedule.timing.expires
         if stored.data is not None:
             refuse_tampered(stored.data)
@@ -232,10 +232,10 @@ class Scheduler(Service):
             TYPE,
             None if stored.data is None else from_json(stored.data),
             source=source_of(self._app, stored.name),
-            id=to_text(one.instant),
-            time=to_datetime(one.instant),
-            expirytime=None if expires is None else to_datetime(one.instant + expires),
-            scheduledfor=to_text(one.instant),
+            id=to_text(one.scheduled_for),
+            time=to_datetime(one.scheduled_for),
+            expirytime=None if expires is None else to_datetime(one.scheduled_for + expires),
+            scheduledfor=to_text(one.scheduled_for),
             coveredfrom=to_text(covered(schedule.rule, one, stored.last_at)),
             coveredcount=one.span.count,
         )

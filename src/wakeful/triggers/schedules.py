@@ -1,6 +1,6 @@
 """The schedules of an app, for whoever makes or changes them: the app's own code at its start, people, agents, files.
 
-Editing loses no instant and doubles none: what is due by the old definition is settled or queued with the change, and the new
+Editing loses no occurrence and doubles none: what is due by the old definition is records or queued with the change, and the new
 one begins after that. Each change is recorded, and has a revision.
 """
 
@@ -38,7 +38,7 @@ from wakeful.triggers.scheduler import source_of
 R = TypeVar("R")
 
 CODE = Actor("code", "code")
-# How the ids of events begin that somebody fired: no instant is written like this.
+# How the ids of events begin that somebody fired: no occurrence is written like this.
 BY_HAND = "by-hand-"
 # Somebody else changes it at the same time: not for ever.
 MOST_TRIES = 20
@@ -78,14 +78,14 @@ class Schedules:
         *,
         arrive: Callable[[Event, str], Arrival] | None = None,
         agents: Collection[str] | None = None,
-        settle: Callable[[str], Awaitable[None]] | None = None,
+        decide: Callable[[str], Awaitable[None]] | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._app = app
         self._store = store
         self._arrive = arrive
         self._agents = agents  # None: nobody here knows which there are
-        self._settle = settle  # None: nobody here can fire
+        self._decide = decide  # None: nobody here can fire
         self._changed = changed
 
     # reading
@@ -180,11 +180,11 @@ class Schedules:
             request.owner = known.owner if owner is ... else owner
             return request
 
-        await self._settle_first(name)
+        await self._decide_first(name)
         return await self._change(name, change, by)
 
     async def pause(self, name: str, *, by: Actor, note: str | None = None) -> StoredSchedule:
-        """Fire nothing until it is resumed. What waits for a run at that time is done after that, unless an instant was due
+        """Fire nothing until it is resumed. What waits for a run at that time is done after that, unless an occurrence was due
         meanwhile: then it is skipped with those.
         """
 
@@ -208,7 +208,7 @@ class Schedules:
             request.state = "paused"
             return request
 
-        await self._settle_first(name)
+        await self._decide_first(name)
         return await self._change(name, change, by)
 
     async def resume(self, name: str, *, by: Actor, note: str | None = None) -> StoredSchedule:
@@ -221,7 +221,7 @@ class Schedules:
                 raise ConfigError(message)
             schedule = read_definition(from_json(known.definition))
             offset = schedule.offset(self._app, name)
-            settled, after = skip_due(known, schedule, now - offset)
+            records, after = skip_due(known, schedule, now - offset)
             return change_request(
                 self._app,
                 known,
@@ -230,10 +230,10 @@ class Schedules:
                 note=note,
                 state="live" if after.next_at is not None or after.queued is not None else "done",
                 definition=known.definition,
-                done_until=reached(known.done_until, settled, after.queued),
+                done_until=reached(known.done_until, records, after.queued),
                 next_at=after.next_at,
                 offset=offset,
-                settled=settled,
+                records=records,
                 queued=after.queued,
                 waits_for=after.waits_for,
             )
@@ -301,7 +301,7 @@ class Schedules:
         return before, now
 
     async def fire(self, name: str, *, by: Actor, note: str | None = None) -> Receipt:
-        """Fire it now, beside its instants. Needs the app's agents: only they know what becomes of an event."""
+        """Fire it now, beside its occurrences. Needs the app's agents: only they know what becomes of an event."""
         if self._arrive is None:
             message = f"schedule {name}: only a process that has the app can fire it"
             raise ConfigError(message)
@@ -376,7 +376,7 @@ class Schedules:
             request.owner = owner
             return request
 
-        await self._settle_first(name)
+        await self._decide_first(name)
         await self._change(name, change, CODE)
 
     async def _leave(self, name: str) -> None:
@@ -391,13 +391,13 @@ class Schedules:
 
     # one change
 
-    async def _settle_first(self, name: str) -> None:
-        """Instants that each have a run of their own are fired before a change: they could only wait as one."""
-        if self._settle is None:
+    async def _decide_first(self, name: str) -> None:
+        """Occurrences that each have a run of their own are fired before a change: they could only wait as one."""
+        if self._decide is None:
             return
         known = await self._store.find_schedule(self._app, name)
         if known is not None and known.state == "live" and as_stored(known.definition).fires_all:
-            await self._settle(name)
+            await self._decide(name)
 
     async def _change(
         self,

@@ -46,7 +46,7 @@ class Batch:
     cursor: str | None = None  # where to go on after this; None: as before
     items: list[Item] = field(default_factory=list)  # what is to be known of single things from now on
     unreadable: list[Unreadable] = field(default_factory=list)
-    settled: list[bytes] = field(
+    recovered: list[bytes] = field(
         default_factory=list
     )  # bytes that no person need look at any more, if they are in quarantine
     lag: Microseconds | None = None  # how old the last of it is
@@ -55,7 +55,7 @@ class Batch:
 
     @property
     def empty(self) -> bool:
-        return not (self.events or self.items or self.unreadable or self.settled or self.cursor is not None)
+        return not (self.events or self.items or self.unreadable or self.recovered or self.cursor is not None)
 
 
 class Memory(Protocol):
@@ -79,7 +79,7 @@ class Reader(ABC):
 
     kind: ClassVar[str]
     single: ClassVar[bool] = True
-    settles: ClassVar[bool] = False  # its batches say what is `settled`
+    recovers: ClassVar[bool] = False  # its batches say what is `recovered`
 
     def __init__(self, name: str) -> None:
         self.name = name  # unique in the app, and the same after a restart: cursor and items are kept under it
@@ -119,7 +119,7 @@ class Reader(ABC):
         """What is not well, with the remedy, though it can be read: an alarm of its own for as long as it is so."""
         return None
 
-    def refusals(self, raw: bytes) -> list[Unreadable]:  # noqa: ARG002 for those that settle
+    def refusals(self, raw: bytes) -> list[Unreadable]:  # noqa: ARG002 for readers that recover inputs
         """As what these bytes may stand in quarantine."""
         return []
 

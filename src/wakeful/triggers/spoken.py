@@ -178,11 +178,11 @@ class TimeReader:
         day, clock, tonight = self._said()
         if clock is None:
             if tonight:
-                return self._settle(self.today, _Clock("20:00", TONIGHT))
+                return self._resolve(self.today, _Clock("20:00", TONIGHT))
             raise self._no_clock(day)
         if clock.said == "midnight":
             return self._midnight(day, clock, tonight=tonight)
-        return self._settle(day, clock, tonight=tonight)
+        return self._resolve(day, clock, tonight=tonight)
 
     def _said(self) -> tuple[date | None, _Clock | None, bool]:
         """The day, the time of day, and whether it was "tonight"."""
@@ -368,14 +368,14 @@ class TimeReader:
     def _midnight(self, day: date | None, clock: _Clock, *, tonight: bool) -> Understood:
         """The midnight of a day is its first moment to some, and its last to others."""
         if day is None or tonight or day == self.today:
-            return self._settle(self.today + timedelta(days=1), clock)
+            return self._resolve(self.today + timedelta(days=1), clock)
         after = day + timedelta(days=1)
         raise self.refusal(
             f"is the beginning of {shown_day(day)} or its end? "
             f'Write "{day.isoformat()} 00:00" or "{after.isoformat()} 00:00"'
         )
 
-    def _settle(self, day: date | None, clock: _Clock, *, tonight: bool = False) -> Understood:
+    def _resolve(self, day: date | None, clock: _Clock, *, tonight: bool = False) -> Understood:
         if tonight and clock.time.hour < NIGHT_BEGINS:
             raise self.refusal(
                 f'says tonight, and {clock.said} is not in the evening: write "today {clock.said}" or "tomorrow {clock.said}"'

@@ -75,7 +75,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceFacts:
-    """What became of the last instants of a schedule."""
+    """What became of the last occurrences of a schedule."""
 
     state: OccurrenceState
     at: Microseconds
@@ -84,7 +84,7 @@ class OccurrenceFacts:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFacts:
-    """A schedule, its last instants, and the last run that it started."""
+    """A schedule, its last occurrences, and the last run that it started."""
 
     name: str
     agent: str
@@ -92,9 +92,9 @@ class ScheduleFacts:
     state: ScheduleState
     next_at: Microseconds | None
     due_at: Microseconds | None
-    queued_from: Microseconds | None = None  # an instant that was due and waits
+    queued_from: Microseconds | None = None  # an occurrence that was due and waits
     last: OccurrenceFacts | None = None
-    last_at: Microseconds | None = None  # the instant that the run is of
+    last_at: Microseconds | None = None  # the occurrence that the run is of
     run: RunFacts | None = None
     changed_by: str = ""
     workers: int = 1
@@ -182,30 +182,30 @@ def _because(reason: str | None) -> str:
 # schedules
 
 
-def starts_within(schedule: Schedule, instant: Microseconds) -> Microseconds:
+def starts_within(schedule: Schedule, occurrence: Microseconds) -> Microseconds:
     """How late a schedule's run may start before an alarm: as declared, else its declared grace, else an hour; but no longer
-    than until the next instant. A default grace may be longer: the late run is still worth doing, and told all the same.
+    than until the next occurrence. A default grace may be longer: the late run is still worth doing, and told all the same.
     """
     if schedule.timing.starts_within is not None:
         return schedule.timing.starts_within
     grace = LATE_START if schedule.timing.grace is None else schedule.timing.grace
-    return max(SHORTEST_START, min(grace, _period(schedule.rule, instant)))
+    return max(SHORTEST_START, min(grace, _period(schedule.rule, occurrence)))
 
 
-def ends_within(schedule: Schedule, instant: Microseconds) -> Microseconds:
-    """How long a schedule's run may take: as declared, else until the next instant; ten minutes at least, a day at most."""
+def ends_within(schedule: Schedule, occurrence: Microseconds) -> Microseconds:
+    """How long a schedule's run may take: as declared, else until the next occurrence; ten minutes at least, a day at most."""
     if schedule.timing.ends_within is not None:
         return schedule.timing.ends_within
-    return min(LONGEST_RUN, max(SHORTEST_RUN, _period(schedule.rule, instant)))
+    return min(LONGEST_RUN, max(SHORTEST_RUN, _period(schedule.rule, occurrence)))
 
 
-def _period(rule: Rule, instant: Microseconds) -> Microseconds:
-    following = rule.next(instant)
-    return LONGEST_RUN if following is None else following - instant
+def _period(rule: Rule, occurrence: Microseconds) -> Microseconds:
+    following = rule.next(occurrence)
+    return LONGEST_RUN if following is None else following - occurrence
 
 
 def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Judged:
-    """1. Is an instant due, and nobody fires it? 2. What became of the last one that was. 3. Its run."""
+    """1. Is an occurrence due, and nobody fires it? 2. What became of the last one that was. 3. Its run."""
     schedule = facts.schedule
     overdue_at = None
     if facts.state == "live" and facts.next_at is not None and facts.due_at is not None:
@@ -217,13 +217,13 @@ def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Judged:
         waits_until = queued + starts_within(schedule, queued)
         overdue_at = waits_until if overdue_at is None else min(overdue_at, waits_until)
     if overdue_at is not None and overdue_at <= now:
-        instant = facts.next_at if queued is None else queued
+        occurrence = facts.next_at if queued is None else queued
         who = (
             "no living process has its agent"
             if facts.workers == 0
             else "nobody has fired it: see the log of its process"
         )
-        return absent("not-fired", f"its instant {to_text(instant)} is due, and {who}")
+        return absent("not-fired", f"its occurrence {to_text(occurrence)} is due, and {who}")
     verdict = _last_of(facts, now)
     due = [moment for moment in (verdict.due_at, overdue_at) if moment is not None]
     return replace(verdict, due_at=min(due, default=None))
@@ -232,12 +232,12 @@ def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Judged:
 def _last_of(facts: ScheduleFacts, now: Microseconds) -> Judged:
     last, run = facts.last, facts.run
     if last is not None and last.state == "missed":
-        reason = f"its instant {to_text(last.at)} was missed{_because(last.reason)}"
+        reason = f"its occurrence {to_text(last.at)} was missed{_because(last.reason)}"
         return Judged("absent", reason, "not-fired", told=True)
     if last is not None and last.state == "skipped" and (last.reason or "").startswith("denied"):
-        return absent("skipped", f"its instant {to_text(last.at)} was {last.reason}")
+        return absent("skipped", f"its occurrence {to_text(last.at)} was {last.reason}")
     if run is None or facts.last_at is None:
-        return pending("no instant of it was due yet", None)
+        return pending("no occurrence of it was due yet", None)
     began = run.started_at if run.started_at is not None else run.created_at
     verdict = judge_run(
         run,

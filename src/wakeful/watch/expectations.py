@@ -47,7 +47,7 @@ class Expectation:
 
     @property
     def deadlines(self) -> Cron:
-        """The deadlines, as the instants of a rule."""
+        """The deadlines, as the occurrences of a rule."""
         if self.by is None:
             message = f"expectation {self.name} has no time of the day"
             raise ValueError(message)

@@ -89,12 +89,12 @@ class Resolver(Service):
         return [key for key, name in about.items() if name not in due]
 
     async def _answered(self, keys: list[str]) -> list[str]:
-        """Questions that are open no more: whoever answers ends the alarm, but for a process of an older version."""
+        """Alarms of approvals that are no longer open. An answer resolves the alarm, unless a process of an older version stored it."""
         asked = {key: key.rpartition("/")[2] for key in keys if key.startswith(f"ask/{self._app}/")}
         if not asked:
             return []
-        still = {row[0] for row in await self._reads.fetch("open_questions", self._app)}
-        return [key for key, question in asked.items() if question not in still]
+        still = {row[0] for row in await self._reads.fetch("open_approvals", self._app)}
+        return [key for key, approval in asked.items() if approval not in still]
 
     async def _undeclared(self, keys: list[str]) -> list[str]:
         """Channels that the app did not have: likewise."""

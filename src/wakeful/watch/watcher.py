@@ -19,7 +19,7 @@ from wakeful.errors import StoreUnavailable, WakefulError
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
 from wakeful.stores.alarm import Alarm, absence_alarm, down_alarm
-from wakeful.stores.verbs.expectations import SettleLook
+from wakeful.stores.verbs.expectations import FinishLook
 from wakeful.telemetry.outage import note_outage, outage_is_over
 from wakeful.watch.absence import KINDS, WORDS
 from wakeful.watch.facts import Crew, Expected, Facts
@@ -41,7 +41,7 @@ LOOKS_UNTIL_RED = 3
 class WatchStore(Protocol):
     """Where a look is written down."""
 
-    async def settle_look(self, request: SettleLook) -> None: ...
+    async def finish_look(self, request: FinishLook) -> None: ...
 
 
 class Watcher(Service):
@@ -167,18 +167,18 @@ class Watcher(Service):
         known = await self._facts.alarms(app)
         # After an outage of the store everything has waited: the next look tells whether it goes on.
         overdue = Overdue() if self._failed or is_down else await self._facts.overdue(app, now, crew)
-        request = settled(app, found, known, crew, overdue, is_down=is_down, in_doubt=self._failed)
+        request = finished_look(app, found, known, crew, overdue, is_down=is_down, in_doubt=self._failed)
         if request is not None:
             for alarm in request.alarms:
                 self.log.error("alarm", app=app, key=alarm.key, text=alarm.text)
             for key in request.over:
                 self.log.info("alarm resolved", app=app, key=key)
-            await self._store.settle_look(request)
+            await self._store.finish_look(request)
         due = [one.verdict.due_at - now for one in found if one.verdict.due_at is not None and one.verdict.due_at > now]
         return min(due, default=None), is_down
 
 
-def settled(
+def finished_look(
     app: str,
     found: Sequence[Expected],
     known: dict[str, str],
@@ -187,7 +187,7 @@ def settled(
     *,
     is_down: bool = False,
     in_doubt: bool = False,
-) -> SettleLook | None:
+) -> FinishLook | None:
     """What is to be written down of a look, None if nothing is. What is still pending keeps the alarm that it has."""
     alarms = [alarm_of(one) for one in found if one.verdict.state == "absent" and not one.verdict.told]
     if is_down:
@@ -216,7 +216,7 @@ def settled(
         for one in found
         if one.kind not in {"schedule", "source"} and one.met_at is not None and one.met_at != one.noted_at
     ]
-    return SettleLook(app, fresh, over, met) if fresh or over or met else None
+    return FinishLook(app, fresh, over, met) if fresh or over or met else None
 
 
 def alarm_of(one: Expected) -> Alarm:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from wakeful.resources.desk import Reads, looking
 from wakeful.resources.processes import living
 from wakeful.why.alarm import why_alarm
+from wakeful.why.approval import why_approval
 from wakeful.why.delivery import why_delivery
 from wakeful.why.effect import why_effect
 from wakeful.why.event import find, refuse_two, story_of, why_quarantined, why_removed
 from wakeful.why.expectation import why_expected
-from wakeful.why.question import why_question
 from wakeful.why.reminder import why_reminder
 from wakeful.why.schedule import why_schedule
 from wakeful.why.source import why_source
@@ -42,7 +42,7 @@ async def why(reads: Reads, identifier: str) -> Shown | None:
         for tell in (
             why_delivery,
             why_effect,
-            why_question,
+            why_approval,
             why_reminder,
             why_source,
             why_quarantined,

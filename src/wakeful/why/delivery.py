@@ -35,7 +35,7 @@ async def tell_alarms(desk: Desk, app: str, deliveries: list[Shown]) -> list[str
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] in keys]
 
 
-def tell_messages(deliveries: list[Shown]) -> list[str]:
+def tell_deliveries(deliveries: list[Shown]) -> list[str]:
     """How many stand where, and of those in trouble what it is."""
     counts = Counter(delivery["state"] for delivery in deliveries)
     if not counts:

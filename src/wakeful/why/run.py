@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from wakeful.clock import Microseconds
-from wakeful.why.beats import tell_beat
-from wakeful.why.delivery import tell_messages
+from wakeful.why.checks import tell_occurrence
+from wakeful.why.delivery import tell_deliveries
 from wakeful.why.effects import tell_effects
 from wakeful.why.state import tell_state
 from wakeful.why.steps import tell_steps
@@ -148,8 +148,8 @@ def tell_output(run: Shown) -> list[str]:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
         told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
-    told += tell_beat(run)
-    told += tell_messages(own(run, "deliveries"))
+    told += tell_occurrence(run)
+    told += tell_deliveries(own(run, "deliveries"))
     if (run["outcome"] or {}).get("silent_by_choice"):
         told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")
     return told

@@ -12,13 +12,13 @@ from wakeful.resources import pauses, runs, schedule_reading
 from wakeful.resources.desk import Desk
 from wakeful.stores.known import living_agents
 from wakeful.triggers.zones import shown_time
-from wakeful.why.beats import tell_check
+from wakeful.why.checks import tell_check
 
 Shown = Mapping[str, Any]
 
 TOLD_CHANGES = 3
 TOLD_OCCURRENCES = 3
-# A firing that is no later than this is on time.
+# An occurrence that is no later than this is on time.
 ON_TIME: Microseconds = SECOND
 # A real interval that is longer or shorter by more than this part is worth a sentence.
 WORTH_A_SENTENCE = 0.05
@@ -99,7 +99,7 @@ def tell_ledger(found: Shown) -> list[str]:
     parts = [f"{counts[what]:,} {what}" for what in ("missed", "skipped", "coalesced", "superseded") if counts[what]]
     if parts:
         told.append(
-            f"Since {at(since)}, {counts['fired']:,} of its instants fired, and {', '.join(parts)}: "
+            f"Since {at(since)}, {counts['fired']:,} of its occurrences fired, and {', '.join(parts)}: "
             f"`wakeful schedules show {found['name']}` lists them."
         )
     return told
@@ -107,7 +107,7 @@ def tell_ledger(found: Shown) -> list[str]:
 
 def tell_occurrences(one: Shown) -> str:
     """A row of the ledger that did not fire."""
-    what = instants(one)
+    what = occurrences(one)
     because = (one["reason"] or "no reason was given").rstrip(".")
     later = f" {one['redone']:,} of them were done later." if one["redone"] else ""
     match one["state"]:
@@ -121,10 +121,10 @@ def tell_occurrences(one: Shown) -> str:
             return f"{what} {other}: {because}.{later}"
 
 
-def instants(one: Shown) -> str:
+def occurrences(one: Shown) -> str:
     if one["count"] == 1:
-        return f"Its instant of {at(one['from'])} was"
-    return f"{one['count']:,} instants, from {at(one['from'])} to {at(one['to'])}, were"
+        return f"Its occurrence of {at(one['from'])} was"
+    return f"{one['count']:,} occurrences, from {at(one['from'])} to {at(one['to'])}, were"
 
 
 def tell_cadence(found: Shown) -> list[str]:
@@ -132,16 +132,16 @@ def tell_cadence(found: Shown) -> list[str]:
     if cadence["drift"] is None or abs(cadence["drift"]) <= WORTH_A_SENTENCE:
         return []
     real, configured = (readable(round(cadence[one]) * SECOND) for one in ("real", "configured"))
-    return [f"Over its last {cadence['firings']} firings it fired every {real}; its rule says every {configured}."]
+    return [f"Over its last {cadence['firings']} occurrences it fired every {real}; its rule says every {configured}."]
 
 
 async def tell_queued(desk: Desk, found: Shown) -> list[str]:
-    """Instants that came in time, and what they wait for."""
+    """Occurrences that came in time, and what they wait for."""
     queued = found["queued"]
     if queued is None:
         return []
-    what = f"{queued['count']:,} of its instants, the last of {at(queued['to'])}," if queued["count"] > 1 else ""
-    what = what or f"Its instant of {at(queued['to'])}"
+    what = f"{queued['count']:,} of its occurrences, the last of {at(queued['to'])}," if queued["count"] > 1 else ""
+    what = what or f"Its occurrence of {at(queued['to'])}"
     wait = "wait" if queued["count"] > 1 else "waits"
     if not queued["waits_for"]:
         return [f"{what} {wait} to be fired by a process that has agent {found['agent']}."]
@@ -159,7 +159,7 @@ async def tell_next(desk: Desk, found: Shown, present: Microseconds, alive: Sequ
         case "removed":
             return [f"It was removed by {found['changed_by']} at {at(found['changed_at'])}, and fires no more."]
         case "done":
-            return ["It has no instant left, and fires no more."]
+            return ["It has no occurrence left, and fires no more."]
         case "paused":
             since = f"It is paused since {at(found['changed_at'])} by {found['changed_by']}"
             return [f"{since}: what would be due is skipped. `wakeful schedules resume {name}` lets it go on."]
@@ -208,7 +208,9 @@ async def tell_occurrence(desk: Desk, event: Shown) -> list[str]:
         else:
             story.append(tell_occurrences(became))
     if merged is not None:
-        these = "The instant" if merged["count"] == 1 else f"{merged['count']:,} instants, from {at(merged['from'])}"
+        these = (
+            "The occurrence" if merged["count"] == 1 else f"{merged['count']:,} occurrences, from {at(merged['from'])}"
+        )
         to = f"of {at(merged['to'])}" if merged["count"] == 1 else f"to {at(merged['to'])}"
         story.append(f"{these} {to}, had not been fired and went into it.")
     return story
@@ -217,10 +219,10 @@ async def tell_occurrence(desk: Desk, event: Shown) -> list[str]:
 # words
 
 
-def on_the_wall(instant: Shown) -> str:
+def on_the_wall(occurrence: Shown) -> str:
     """2026-03-30 08:00 Europe/London"""
-    wall = datetime.fromisoformat(instant["local"])
-    return f"{wall.strftime('%Y-%m-%d %H:%M:%S' if wall.second else '%Y-%m-%d %H:%M')} {instant['zone']}"
+    wall = datetime.fromisoformat(occurrence["local"])
+    return f"{wall.strftime('%Y-%m-%d %H:%M:%S' if wall.second else '%Y-%m-%d %H:%M')} {occurrence['zone']}"
 
 
 def moment(text: str | None) -> Microseconds | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from wakeful import App, Operation, Run, TimedOut, action, on
-from wakeful.operations.answering import answer_question
+from wakeful.operations.answering import answer_approval
 from wakeful.stores.request import Actor
 
 Way = Literal["event", "call", "ask", "nobody"]
@@ -72,7 +72,7 @@ def clerk_of(app: App) -> Any:
         """What a person does with `wakeful approvals answer`. Whether it is the first answer is known to the store."""
         runtime: Any = app.runtime
         for question in (await runtime.reader.approvals(state="open"))["approvals"]:
-            await answer_question(runtime.store, question["id"], True, by=Actor("the clerk", "code"))
+            await answer_approval(runtime.store, question["id"], True, by=Actor("the clerk", "code"))
 
     async def clerk(run: Run) -> None:
         await run.sleep("1h")

@@ -1,10 +1,10 @@
--- Backfill: instants that are over and are done after all.
+-- Backfill: occurrences that are over and are done after all.
 
 -- redo_occurrence(seq, many) --
 update wakeful_occurrence set redone = redone + :many where seq = :seq
 
 -- ledger_between(schedule_seq, first, last, after, after_seq, most) --
--- What became of the instants of a span, in order.
+-- What became of the occurrences of a span, in order.
 select seq, state, from_at, to_at from wakeful_occurrence
 where schedule_seq = :schedule_seq and to_at >= :first and from_at <= :last and (to_at, seq) > (:after, :after_seq)
 order by to_at, seq limit :most

@@ -76,7 +76,7 @@ where step.key = 'failing' and run.app = :app
 order by step.run_seq limit :most
 
 -- schedules_to_judge(now, app, whole) --
--- Schedules with an instant that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all
+-- Schedules with an occurrence that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all
 -- of them, but for reminders that went well. What is due is fired at once: only what is due for a second is worth a look.
 select schedule.name, schedule.agent, schedule.owner, schedule.state, schedule.definition, schedule.next_at, schedule.due_at,
   schedule.queued_from, schedule.last_at, schedule.changed_by, occurrence.state, occurrence.to_at, occurrence.reason,

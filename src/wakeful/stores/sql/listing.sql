@@ -1,4 +1,4 @@
--- Schedules for people: what there is, and what became of their instants.
+-- Schedules for people: what there is, and what became of their occurrences.
 
 -- page_of_schedules(app, agent, state, whole, after, most) --
 -- By app and name; `after` is the seq of the last one seen. Unless all are asked for, reminders and removed ones are left out.
@@ -20,7 +20,7 @@ select name from wakeful_schedule
 where (cast(:app as text) is null or app = :app) and state <> 'removed' and origin <> 'reminder' order by name limit 10000
 
 -- ledger_of_schedule(schedule_seq, before, most) --
--- What became of the last instants, the latest first, and how the runs stand that came of them.
+-- What became of the last occurrences, the latest first, and how the runs stand that came of them.
 select occurrence.seq, occurrence.state, occurrence.reason, occurrence.from_at, occurrence.to_at, occurrence.count,
   occurrence.revision, occurrence.run, occurrence.settled_at, occurrence.redone,
   (select run.state from wakeful_run run where run.id = occurrence.run)
@@ -28,13 +28,13 @@ from wakeful_occurrence occurrence
 where occurrence.schedule_seq = :schedule_seq and occurrence.to_at < :before
 order by occurrence.to_at desc, occurrence.seq desc limit :most
 
--- ledger_from(schedule_seq, instant) --
--- What became of an instant stands in one of these.
+-- ledger_from(schedule_seq, occurrence) --
+-- What became of an occurrence stands in one of these.
 select occurrence.seq, occurrence.state, occurrence.reason, occurrence.from_at, occurrence.to_at, occurrence.count,
   occurrence.revision, occurrence.run, occurrence.settled_at, occurrence.redone,
   (select run.state from wakeful_run run where run.id = occurrence.run)
 from wakeful_occurrence occurrence
-where occurrence.schedule_seq = :schedule_seq and occurrence.to_at >= :instant
+where occurrence.schedule_seq = :schedule_seq and occurrence.to_at >= :occurrence
 order by occurrence.to_at, occurrence.seq limit 5
 
 -- loaded_last(now, app) --

@@ -47,7 +47,7 @@ where admission.agent = :agent and event.app || '/' = cast(:app as text) || '/' 
 order by admission.event_seq + 0 desc limit :most offset :skip
 
 -- schedules_to_judge(now, app, whole) --
--- differs: `= any(array[…])`, as admissions_of_agent. Of instants with one time, which there are only of one that was fired by
+-- differs: `= any(array[…])`, as admissions_of_agent. Of occurrences with one time, which there are only of one that was fired by
 -- hand, any is the last: sorting by their numbers too, the planner might look at all of them.
 select schedule.name, schedule.agent, schedule.owner, schedule.state, schedule.definition, schedule.next_at, schedule.due_at,
   schedule.queued_from, schedule.last_at, schedule.changed_by, occurrence.state, occurrence.to_at, occurrence.reason,

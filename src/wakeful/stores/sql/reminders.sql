@@ -1,4 +1,4 @@
--- Reminders: schedules of one instant, and whether what they are for has happened by itself.
+-- Reminders: schedules of one occurrence, and whether what they are for has happened by itself.
 
 -- what_came() --
 -- A mark of all that has come until now. Read before a reminder is made: what came since is what the mark does not know.

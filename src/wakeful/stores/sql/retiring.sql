@@ -47,7 +47,7 @@ select seq, id, state from (
   union all select seq, id, state from wakeful_run where app = :app and state = 'held'
 ) run where seq > :after order by seq limit :most
 
--- messages_to_close(app, after, most) --
+-- deliveries_to_close(app, after, most) --
 select seq, id from wakeful_delivery where app = :app and state = 'pending' and seq > :after order by seq limit :most
 
 -- alarms_to_close(app) --

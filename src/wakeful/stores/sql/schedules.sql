@@ -1,13 +1,13 @@
--- Schedules: rules of time with their next instant, and what became of the instants before it.
+-- Schedules: rules of time with their next occurrence, and what became of the occurrences before it.
 
 -- due_schedules(now, app, after_due, after_seq, most) --
--- Those whose next instant is due, the longest due first.
+-- Those whose next occurrence is due, the longest due first.
 select {schedule}, {now} from wakeful_schedule schedule
 where app = :app and state = 'live' and due_at <= {now} and (due_at, seq) > (:after_due, :after_seq)
 order by due_at, seq limit :most
 
 -- queued_schedules(now, app) --
--- Those with instants that wait for a run.
+-- Those with occurrences that wait for a run.
 select {schedule}, {now} from wakeful_schedule schedule
 where app = :app and waits_for is not null and state = 'live' order by seq
 

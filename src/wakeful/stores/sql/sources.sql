@@ -130,7 +130,7 @@ insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, for
 select seq, :app, :source, :kind, :size, :headers, :form, :room, 'kept' from wakeful_event where key = :key
 on conflict (event_seq) do nothing returning event_seq
 
--- settle_quarantine(now, app, key, state, became, made, operator, note) --
+-- end_quarantine(now, app, key, state, became, made, operator, note) --
 update wakeful_quarantine
 set state = :state, became = :became, made = :made, operator = :operator, note = :note, settled_at = {now}
 where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'kept'

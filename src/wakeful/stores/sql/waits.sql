@@ -124,10 +124,10 @@ delete from wakeful_wait where run_seq = :run_seq and key = :key and event_seq i
 -- A run that is over waits for nothing.
 delete from wakeful_wait where run_seq = :run_seq and event_seq is null
 
--- settle_waits(run_seq) --
+-- mark_rechecked(run_seq) --
 update wakeful_wait set settled = 1 where run_seq = :run_seq and settled = 0
 
--- unsettled_waits(now, app, older) --
+-- waits_to_recheck(now, app, older) --
 -- Runs whose waits nobody has looked after: their process died right after it had registered them.
 select distinct run_seq from wakeful_wait where app = :app and settled = 0 and registered_at <= {now} - :older
 
@@ -159,7 +159,7 @@ set state = 'open', due_at = excluded.due_at, run_seq = excluded.run_seq, note =
 where wakeful_approval.state in ('withdrawn', 'expired')
 
 -- clear_unanswered(run_seq) --
--- Questions that were withdrawn when the run was over: a replay asks them again.
+-- Approvals that were withdrawn when the run was over: a replay asks them again.
 delete from wakeful_step where run_seq = :run_seq and state = 'waiting' and exists (
   select 1 from wakeful_approval asked
   where asked.run_seq = :run_seq and asked.key = wakeful_step.key and asked.state || '' = 'withdrawn')
@@ -188,7 +188,7 @@ where id = :id and state = 'answered'
 update wakeful_approval set state = 'expired' where run_seq = :run_seq and key = :key and state = 'open'
 returning id, app, agent
 
--- open_questions(app) --
+-- open_approvals(app) --
 select id from wakeful_approval where app = :app and state = 'open'
 
 -- page_of_approvals(after, most, state) --

@@ -1,4 +1,4 @@
-"""Questions of runs to people, and their answers."""
+"""Approvals: what runs ask people, and the answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wakeful.stores.verbs.waits import step_row, wake
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A question to a person."""
+    """An approval: a question to a person."""
 
     id: str
     question: str
@@ -31,7 +31,7 @@ class Approval:
 
 @dataclass(slots=True)
 class AskPerson(OfRun[None]):
-    """A question, and the step that waits for its answer. `again`: why the answer that came did not do."""
+    """An approval, and the step that waits for its answer. `again`: why the answer that came did not do."""
 
     app: str
     step: Step
@@ -69,7 +69,7 @@ class AnswerApproval(ByPerson[Answered | None]):
 
 
 def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[list[ClaimLost | None]]:
-    """The question and the step that waits for its answer."""
+    """The approval and the step that waits for its answer."""
     results: list[ClaimLost | None] = []
     for request in requests:
         claim, step, asked = request.claim, request.step, request.approval
@@ -109,7 +109,7 @@ def answer_approvals(
         identifier, app, agent, _, key, state, _, answered_by, _, run = found[0]
         if identifier != digest(run, key):
             # The question that people read belongs to its id. Its row was made to point at another step, which would take their answer.
-            message = f"question {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
+            message = f"approval {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
             results.append(PayloadTampered(message))
             continue
         answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]

@@ -1,4 +1,4 @@
-"""Questions to people, and the alarm by which each is heard of: it opens with the question, and ends with it."""
+"""Approvals, and the alarm that tells people of each one: it opens and resolves with the approval."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def tell_answered(
     yield from resolve_alarms(now, [ask_alarm(app, agent, approval)], f"answered by {operator}: {shown}")
 
 
-def expire_question(now: int | None, run: int, key: str) -> Transaction[None]:
+def expire_approval(now: int | None, run: int, key: str) -> Transaction[None]:
     """Its time is over."""
     expired = yield "expire_approval", [(run, key)]
     if expired:
         yield from resolve_alarms(now, _keys(expired), NOBODY_ANSWERED)
 
 
-def withdraw_questions(now: int | None, runs: Sequence[tuple[int, str]]) -> Transaction[None]:
+def withdraw_approvals(now: int | None, runs: Sequence[tuple[int, str]]) -> Transaction[None]:
     """Runs that are over, each with the reason: what they asked needs no answer any more."""
     withdrawn = yield "withdraw_approvals", [(now, run, reason) for run, reason in runs]
     if withdrawn:

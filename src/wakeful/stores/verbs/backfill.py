@@ -1,4 +1,4 @@
-"""Instants that are over, done after all: their events, and the ledger that says so, in one transaction."""
+"""Occurrences that are over, done after all: their events, and the ledger that says so, in one transaction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wakeful.stores.verbs.with_events import WithEvents
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A row of the ledger: these instants ended like that."""
+    """A row of the ledger: these occurrences ended like that."""
 
     seq: int
     state: OccurrenceState
@@ -26,15 +26,15 @@ class LedgerRow:
 
 
 @dataclass(slots=True)
-class FillInstants(WithEvents[Fired], ByPerson[Fired]):
-    """Fire instants of a schedule that are over, each as a row of its own in the ledger, and count them on the row that they
-    had, `redoes`: None for one that had none. `accept` has one arrival for each of the `instants`.
+class FillOccurrences(WithEvents[Fired], ByPerson[Fired]):
+    """Fire occurrences of a schedule that are over, each as a row of its own in the ledger, and count them on the row that they
+    had, `redoes`: None for one that had none. `accept` has one arrival for each of the `occurrences`.
 
     One whose event is there already was done before, by whomever: for that one nothing happens.
     """
 
     schedule: StoredSchedule
-    instants: list[Microseconds]
+    occurrences: list[Microseconds]
     redoes: list[int | None]
     accept: AcceptEvents
     reason: str
@@ -44,14 +44,14 @@ class FillInstants(WithEvents[Fired], ByPerson[Fired]):
         return self.accept.woken
 
     def audit(self, result: Fired) -> Audit | None:
-        words = f"{self.counted(result)} instants" + (f": {self.note}" if self.note else "")
+        words = f"{self.counted(result)} occurrences" + (f": {self.note}" if self.note else "")
         return Audit("backfill", self.schedule.app, self.schedule.agent, words)
 
     def counted(self, result: Fired) -> int:
         return sum(one.status != "duplicate" and bool(one.runs) for one in result.receipts)
 
 
-def fill_instants(now: int | None, requests: Sequence[FillInstants]) -> Transaction[list[Fired]]:
+def fill_occurrences(now: int | None, requests: Sequence[FillOccurrences]) -> Transaction[list[Fired]]:
     """1. The events; whoever comes second finds them there. 2. A row for each that is new. 3. Count them on the rows they had,
     in order, so that two who do that at once never wait for each other in a circle.
     """
@@ -64,16 +64,16 @@ def fill_instants(now: int | None, requests: Sequence[FillInstants]) -> Transact
             raise receipts
         results.append(Fired(receipts))
         seq, revision = one.schedule.seq, one.schedule.revision
-        filled = zip(one.instants, one.redoes, one.accept.arrivals, receipts, strict=True)
-        for instant, row, arrival, receipt in filled:
+        filled = zip(one.occurrences, one.redoes, one.accept.arrivals, receipts, strict=True)
+        for occurrence, row, arrival, receipt in filled:
             if receipt.status == "duplicate":
                 continue
             if receipt.runs:
-                rows.append((now, seq, "fired", one.reason, instant, instant, 1, revision, receipt.runs[0]))
+                rows.append((now, seq, "fired", one.reason, occurrence, occurrence, 1, revision, receipt.runs[0]))
                 redone.update([] if row is None else [row])
             else:
                 reason = f"{one.reason}; {refusal(arrival)}"
-                rows.append((now, seq, "skipped", reason, instant, instant, 1, revision, None))
+                rows.append((now, seq, "skipped", reason, occurrence, occurrence, 1, revision, None))
     if rows:
         yield "insert_occurrence", rows
     if redone:

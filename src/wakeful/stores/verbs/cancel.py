@@ -14,7 +14,7 @@ from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready
 from wakeful.stores.tampered import plain
 from wakeful.stores.transaction import Count, Row, Transaction
-from wakeful.stores.verbs.asking import withdraw_questions
+from wakeful.stores.verbs.asking import withdraw_approvals
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.redo import queue
@@ -257,7 +257,7 @@ def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]
     yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "give_up_retrying", [(now, run.root, run.seq, NOT_DONE) for run in runs]
-    yield from withdraw_questions(now, [(run.seq, run.reason) for run in runs])
+    yield from withdraw_approvals(now, [(run.seq, run.reason) for run in runs])
     yield "close_waits", [(run.seq,) for run in runs]
     yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id) for run in runs], runs[0].reason)
 

@@ -34,7 +34,7 @@ class KeepExpectations(Request[None]):
 
 
 @dataclass(slots=True)
-class SettleLook(Request[None]):
+class FinishLook(Request[None]):
     """What one look at an app found: alarms to open or to refresh, alarms that are over, and what was met when."""
 
     app: str
@@ -63,7 +63,7 @@ def keep_expectations(now: int | None, requests: Sequence[KeepExpectations]) -> 
     return [None] * len(requests)
 
 
-def settle_looks(now: int | None, requests: Sequence[SettleLook]) -> Transaction[list[None]]:
+def finish_looks(now: int | None, requests: Sequence[FinishLook]) -> Transaction[list[None]]:
     met = sorted((one.app, name, at) for one in requests for name, at in one.met)
     if met:
         yield "note_met", [(now, *each) for each in met]

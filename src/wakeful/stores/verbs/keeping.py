@@ -49,7 +49,7 @@ class RemoveArchived(ByPerson[list[str]]):
 @dataclass(slots=True)
 class RemoveTraces(Request[int]):
     """Remove what else is old: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) that no
-    run has, blobs that nothing points to, what became of instants of an agent's schedules, chains of events. Whatever is needed
+    run has, blobs that nothing points to, what became of occurrences of an agent's schedules, chains of events. Whatever is needed
     again by now stays.
     """
 
@@ -205,14 +205,14 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_key", [(request.app, agent, key) for agent, key in keys]
         if request.blobs:
             yield "remove_blob", [(one, request.blobs_before) for one in sorted(request.blobs)]
-        instants = yield from _forget_instants(request)
+        occurrences = yield from _forget_occurrences(request)
         chains = yield from _forget_chains(request)
         once = yield from _forget_once(now, request)
-        results.append(count + len(removed) + instants + chains + once)
+        results.append(count + len(removed) + occurrences + chains + once)
     return results
 
 
-def _forget_instants(request: RemoveTraces) -> Transaction[int]:
+def _forget_occurrences(request: RemoveTraces) -> Transaction[int]:
     rows = [(request.app, agent, before, request.most) for agent, before in sorted(request.occurrences)]
     return len((yield "remove_occurrences", rows)) if rows else 0
 

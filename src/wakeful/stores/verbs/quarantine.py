@@ -15,7 +15,7 @@ from wakeful.stores.verbs.with_events import WithEvents
 
 
 @dataclass(slots=True)
-class SettleQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
+class EndQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
     """Say what becomes of something in quarantine: `accept` has the events that were made of it; without them it is discarded.
 
     None comes back when it was settled before, or is not there.
@@ -30,7 +30,7 @@ class SettleQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
         return None if result is None else Audit(f"quarantine {verb}", self.app, self.key, self.note)
 
 
-def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) -> Transaction[list[TakenIn | None]]:
+def end_quarantined(now: int | None, requests: Sequence[EndQuarantine]) -> Transaction[list[TakenIn | None]]:
     """Of several who settle the same at once, one wins: only that one's events are stored. What was made of it is noted under the
     name by which it is known, also where that was known before.
     """
@@ -42,7 +42,7 @@ def settle_quarantined(now: int | None, requests: Sequence[SettleQuarantine]) ->
             first = one.accept.arrivals[0]
             named = (yield "find_alias", [(alias,) for alias in sorted(first.aliases)]) if first.aliases else []
             state, became, made = "released", named[0][1] if named else first.key, len(one.accept.arrivals)
-        settled = yield "settle_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
+        settled = yield "end_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
         if not settled:
             results[number] = None
             continue

@@ -14,7 +14,7 @@ from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.tampered import plain
 from wakeful.stores.transaction import Row, Transaction
-from wakeful.stores.verbs.asking import withdraw_questions
+from wakeful.stores.verbs.asking import withdraw_approvals
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import take_places
@@ -164,7 +164,7 @@ def _discard(now: int | None, asked: Asked) -> Transaction[None]:
         if run.state == "held":  # of a dead one all this was done when it died
             reason = _reason("discarded", one)
             yield "close_waits", [(run.seq,)]
-            yield from withdraw_questions(now, [(run.seq, reason)])
+            yield from withdraw_approvals(now, [(run.seq, reason)])
             yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
 
 

@@ -1,4 +1,4 @@
-"""Schedules: the instants that are due become events, or rows that say why not, in one transaction with the next instant."""
+"""Schedules: the occurrences that are due become events, or rows that say why not, in one transaction with the next occurrence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wakeful.clock import Microseconds
 from wakeful.model import FINAL_RUN_STATES, Receipt, ScheduleState
 from wakeful.stores.alarm import Alarm, heartbeat_alarm, missed_alarm, unfired_alarm
 from wakeful.stores.request import Actor, Audit, Bulk, ByPerson, Others, Request
-from wakeful.stores.timing import Fired, Firing, Origin, Settled, Span, StoredSchedule, reached
+from wakeful.stores.timing import DueOccurrence, Fired, OccurrenceRecord, Origin, Span, StoredSchedule, reached
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
@@ -20,17 +20,17 @@ ChangeVerb = Literal["add", "edit", "pause", "resume", "remove", "fire", "move"]
 
 
 @dataclass(slots=True)
-class SettleOccurrences(WithEvents[Fired | None]):
-    """Settle the instants of a schedule that are due, and write down the next one. All of it or nothing.
+class RecordOccurrences(WithEvents[Fired | None]):
+    """Settle the occurrences of a schedule that are due, and write down the next one. All of it or nothing.
 
-    `accept` has one arrival for each of the `firings`. False comes back when somebody else was first, or changed it.
+    `accept` has one arrival for each of the `occurrences`. False comes back when somebody else was first, or changed it.
     """
 
     schedule: StoredSchedule
     next_at: Microseconds | None
     due_at: Microseconds | None
-    settled: list[Settled] = field(default_factory=list)
-    firings: list[Firing] = field(default_factory=list)
+    records: list[OccurrenceRecord] = field(default_factory=list)
+    occurrences: list[DueOccurrence] = field(default_factory=list)
     accept: AcceptEvents | None = None
     queued: Span | None = None
     waits_for: str | None = None
@@ -44,8 +44,10 @@ class SettleOccurrences(WithEvents[Fired | None]):
 
     @property
     def done_until(self) -> Microseconds:
-        """The last instant that is settled with this, or waits."""
-        return reached(self.schedule.done_until, self.settled, self.queued, *(one.instant for one in self.firings))
+        """The last occurrence that is records with this, or waits."""
+        return reached(
+            self.schedule.done_until, self.records, self.queued, *(one.scheduled_for for one in self.occurrences)
+        )
 
     def alarming(self) -> bool:
         return self.alarm is not None
@@ -59,10 +61,10 @@ class SettleOccurrences(WithEvents[Fired | None]):
 
 @dataclass(slots=True)
 class FireSchedule(WithEvents[Fired], ByPerson[Fired]):
-    """Fire a schedule by hand, beside its instants."""
+    """Fire a schedule by hand, beside its occurrences."""
 
     schedule: StoredSchedule
-    instant: Microseconds
+    scheduled_for: Microseconds
     accept: AcceptEvents
 
     def audit(self, result: Fired) -> Audit | None:
@@ -91,7 +93,7 @@ class ChangeSchedule(Request[StoredSchedule | None]):
     note: str | None = None
     next_at: Microseconds | None = None
     due_at: Microseconds | None = None
-    settled: list[Settled] = field(default_factory=list)
+    records: list[OccurrenceRecord] = field(default_factory=list)
     queued: Span | None = None
     waits_for: str | None = None
 
@@ -125,8 +127,8 @@ COALESCED = "into the one after it"
 QUEUED, RUN_STATE = 12, 24
 
 
-def settle_occurrences(now: int | None, requests: Sequence[SettleOccurrences]) -> Transaction[list[Fired | None]]:
-    """1. Move each schedule on, if it is where its caller knew it. 2. The events of those. 3. What became of the instants. In
+def record_occurrences(now: int | None, requests: Sequence[RecordOccurrences]) -> Transaction[list[Fired | None]]:
+    """1. Move each schedule on, if it is where its caller knew it. 2. The events of those. 3. What became of the occurrences. In
     the order of the schedules, so that two processes never wait for each other in a circle.
     """
     first = {
@@ -164,7 +166,7 @@ def settle_occurrences(now: int | None, requests: Sequence[SettleOccurrences]) -
     return [Fired(fired.get(id(one), [])) if id(one) in winning else None for one in requests]
 
 
-def _let_in(now: int | None, winners: Sequence[SettleOccurrences]) -> Transaction[dict[int, list[Receipt]]]:
+def _let_in(now: int | None, winners: Sequence[RecordOccurrences]) -> Transaction[dict[int, list[Receipt]]]:
     accepting = [(one, one.accept) for one in winners if one.accept is not None]
     if not accepting:
         return {}
@@ -178,26 +180,26 @@ def _let_in(now: int | None, winners: Sequence[SettleOccurrences]) -> Transactio
 
 
 def _write_down(
-    now: int | None, winners: Sequence[SettleOccurrences], fired: dict[int, list[Receipt]]
+    now: int | None, winners: Sequence[RecordOccurrences], fired: dict[int, list[Receipt]]
 ) -> Transaction[None]:
-    written: dict[int, list[Settled]] = {}
+    written: dict[int, list[OccurrenceRecord]] = {}
     noted = []
     for one in winners:
         seq = one.schedule.seq
         mine = written.setdefault(seq, [])
-        mine += one.settled
-        for number, firing in enumerate(one.firings):
+        mine += one.records
+        for number, due in enumerate(one.occurrences):
             receipt = fired[id(one)][number]
             run = receipt.runs[0] if receipt.runs else None
             if run is None:
                 arrival = one.accept.arrivals[number] if one.accept is not None else None
                 reason = yield from _why_not(arrival.key if arrival is not None else "")
-                mine.append(Settled("skipped", firing.span, reason))
+                mine.append(OccurrenceRecord("skipped", due.span, reason))
                 continue
-            if firing.coalesced is not None:
-                mine.append(Settled("coalesced", firing.coalesced, COALESCED, run))
-            mine.append(Settled("fired", Span(firing.instant, firing.instant, 1), "", run))
-            noted.append((now, seq, firing.instant, run))
+            if due.coalesced is not None:
+                mine.append(OccurrenceRecord("coalesced", due.coalesced, COALESCED, run))
+            mine.append(OccurrenceRecord("fired", Span(due.scheduled_for, due.scheduled_for, 1), "", run))
+            noted.append((now, seq, due.scheduled_for, run))
         mine.sort(key=lambda one: one.span.first)
     yield from insert_occurrences(now, {one.schedule.seq: one.schedule for one in winners}, written)
     if noted:
@@ -205,9 +207,9 @@ def _write_down(
 
 
 def insert_occurrences(
-    now: int | None, known: dict[int, StoredSchedule], written: dict[int, list[Settled]]
+    now: int | None, known: dict[int, StoredSchedule], written: dict[int, list[OccurrenceRecord]]
 ) -> Transaction[None]:
-    """Equal neighbours are one row: also with the last one that is there, if no instant that waits lies between them."""
+    """Equal neighbours are one row: also with the last one that is there, if no occurrence that waits lies between them."""
     rows: list[Row] = []
     longer: list[Row] = []
     apart = [seq for seq, mine in written.items() if mine and mine[0].state != "fired"]
@@ -241,7 +243,7 @@ def _why_not(key: str) -> Transaction[str]:
 
 
 def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transaction[list[Fired]]:
-    """By hand: an occurrence of its own, beside the instants."""
+    """By hand: an occurrence of its own, beside the occurrences."""
     results = []
     for one in requests:
         answers = yield from accept_events(now, [one.accept])
@@ -249,13 +251,13 @@ def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transac
         if isinstance(receipts, Exception):
             raise receipts
         run = receipts[0].runs[0] if receipts[0].runs else None
-        span = Span(one.instant, one.instant, 1)
+        span = Span(one.scheduled_for, one.scheduled_for, 1)
         words = f"by hand, by {one.by.name}"
         if run is None:
             reason = yield from _why_not(one.accept.arrivals[0].key)
-            became = Settled("skipped", span, f"{words}; {reason}")
+            became = OccurrenceRecord("skipped", span, f"{words}; {reason}")
         else:
-            became = Settled("fired", span, words, run)
+            became = OccurrenceRecord("fired", span, words, run)
         seq = one.schedule.seq
         yield from insert_occurrences(now, {seq: one.schedule}, {seq: [became]})
         yield "insert_schedule_change", [(now, seq, "fire", one.by.name, one.note, None)]
@@ -327,7 +329,7 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
                 )
             ],
         )
-        yield from insert_occurrences(now, {seq: before}, {seq: request.settled})
+        yield from insert_occurrences(now, {seq: before}, {seq: request.records})
         if over := _over(request):
             yield from resolve_alarms(now, over)
     yield "insert_schedule_change", [(now, seq, request.verb, request.operator, request.note, request.definition)]

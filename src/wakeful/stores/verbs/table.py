@@ -22,14 +22,14 @@ from wakeful.stores.verbs.alarms import (
     tell_alarms,
 )
 from wakeful.stores.verbs.approvals import AnswerApproval, AskPerson, answer_approvals, ask_people
-from wakeful.stores.verbs.backfill import FillInstants, fill_instants
+from wakeful.stores.verbs.backfill import FillOccurrences, fill_occurrences
 from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled, cancel_runs, finish_cancelled
 from wakeful.stores.verbs.change import NoteChange, note_changes
 from wakeful.stores.verbs.circuits import ChangeCircuit, change_circuits
 from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns, claim_runs, forget_runs
 from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun, close_runs, commit_runs, release_runs
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, open_effects, save_effects
-from wakeful.stores.verbs.expectations import KeepExpectations, SettleLook, keep_expectations, settle_looks
+from wakeful.stores.verbs.expectations import FinishLook, KeepExpectations, finish_looks, keep_expectations
 from wakeful.stores.verbs.feed import FeedEvents, feed_events
 from wakeful.stores.verbs.fork import ForkRun, fork_runs
 from wakeful.stores.verbs.guards import GuardApp, LockApp, guard_apps, lock_apps
@@ -75,7 +75,7 @@ from wakeful.stores.verbs.progress import (
     save_transacted,
     transact_steps,
 )
-from wakeful.stores.verbs.quarantine import SettleQuarantine, settle_quarantined
+from wakeful.stores.verbs.quarantine import EndQuarantine, end_quarantined
 from wakeful.stores.verbs.quarantine_room import CutQuarantine, cut_quarantine
 from wakeful.stores.verbs.redo import RedoRun, redo_runs
 from wakeful.stores.verbs.reminders import MakeReminder, make_reminders
@@ -83,10 +83,10 @@ from wakeful.stores.verbs.retiring import BringBackApp, RetireApp, bring_apps_ba
 from wakeful.stores.verbs.schedules import (
     ChangeSchedule,
     FireSchedule,
-    SettleOccurrences,
+    RecordOccurrences,
     change_schedules,
     fire_schedules,
-    settle_occurrences,
+    record_occurrences,
 )
 from wakeful.stores.verbs.scheduling import ScheduleByRun, schedule_by_runs
 from wakeful.stores.verbs.sending import SendEvent, send_events
@@ -153,23 +153,23 @@ VERBS: dict[type, Verb] = {
     ScheduleByRun: schedule_by_runs,
     MakeReminder: make_reminders,
     ChangeSchedule: change_schedules,
-    SettleOccurrences: settle_occurrences,
+    RecordOccurrences: record_occurrences,
     FireSchedule: fire_schedules,
-    FillInstants: fill_instants,
+    FillOccurrences: fill_occurrences,
     EnterSources: enter_sources,
     ServeSources: serve_sources,
     HoldSource: hold_sources,
     LetSourceGo: let_sources_go,
     ForgetSource: forget_sources,
     TakeIn: take_in,
-    SettleQuarantine: settle_quarantined,
+    EndQuarantine: end_quarantined,
     AcceptEvents: accept_events,
     ReportSource: report_sources,
     AnswerApproval: answer_approvals,
     LookAgain: look_again,
     KeepAgents: keep_agents,
     KeepExpectations: keep_expectations,
-    SettleLook: settle_looks,
+    FinishLook: finish_looks,
     RaiseAlarm: raise_alarms,
     ResolveAlarms: resolve_named,
     ChangeAlarm: change_alarms,

@@ -52,7 +52,7 @@ class Kept:
         return len(self.arrival.envelope) + len(self.headers or "") + ROOM_OF_ROWS
 
 
-# Who settles what a source could take in after all, and why: should it be refused once more, it is kept again.
+# Who recovers what a source could take in after all, and why: should it be refused once more, it is kept again.
 BY_ITSELF = "wakeful"
 
 
@@ -87,7 +87,7 @@ class TakeIn(WithEvents[TakenIn]):
     cursor: str | None = None
     items: list[Item] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
-    settled: list[str] = field(
+    recovered: list[str] = field(
         default_factory=list
     )  # keys of what is in quarantine, and need not be looked at any more
     lag: Microseconds | None = None
@@ -138,9 +138,9 @@ def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[Tak
             if not new and one.token is not None:
                 yield "keep_again", [(one.app, held.arrival.key, BY_ITSELF)]
             room += held.room if new and held.kind == "unverified" else 0
-        if one.settled:
+        if one.recovered:
             by = ("discarded", None, None, BY_ITSELF, TOLD_OR_GONE)
-            yield "settle_quarantine", [(now, one.app, key, *by) for key in sorted(one.settled)]
+            yield "end_quarantine", [(now, one.app, key, *by) for key in sorted(one.recovered)]
         items += [(now, one.app, one.source, item.item, item.version, item.mark, int(item.gone)) for item in one.items]
         repeated = sum(receipt.status == "duplicate" for receipt in receipts)
         moved.append((now, one.app, one.source, one.cursor, one.lag, one.behind, len(receipts), repeated, kept))

@@ -21,7 +21,7 @@ from wakeful.model import FINAL_RUN_STATES, Claim, Step
 from wakeful.stores.request import OfRun, Request
 from wakeful.stores.tampered import Tampered
 from wakeful.stores.transaction import Row, Transaction
-from wakeful.stores.verbs.asking import expire_question, withdraw_questions
+from wakeful.stores.verbs.asking import expire_approval, withdraw_approvals
 from wakeful.stores.verbs.misfits import DATA_OF_MISFIT, Matches, Misfits, note_misfits
 from wakeful.stores.verbs.refusal import lost
 
@@ -56,12 +56,12 @@ class EndWait(OfRun[Step]):
 
 @dataclass(slots=True)
 class LookAgain(Request[None]):
-    """Waits of these runs were registered while events were being accepted. For those that are `settled` all of these are
+    """Waits of these runs were registered while events were being accepted. For those that are `rechecked` all of these are
     stored by now.
     """
 
     runs: list[int]
-    settled: frozenset[int] = frozenset()
+    rechecked: frozenset[int] = frozenset()
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
     alarmed: bool = False  # as LeaveRun's
@@ -310,7 +310,7 @@ def close_waits(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
     seqs = [claim.seq for claim in claims if any(step.state == "waiting" for step in claim.steps)]
     if seqs:
         yield "close_waits", [(seq,) for seq in seqs]
-        yield from withdraw_questions(now, [(seq, "its run is over") for seq in seqs])
+        yield from withdraw_approvals(now, [(seq, "its run is over") for seq in seqs])
 
 
 def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[Step | ClaimLost]]:
@@ -337,7 +337,7 @@ def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[
         error = late_with(request.error, {place: noted for place, *noted in misfits}.get(key))
         if (yield "end_step", [(now, claim.seq, claim.token, key, error)]):
             yield "close_wait", [(claim.seq, key)]
-            yield from expire_question(now, claim.seq, key)
+            yield from expire_approval(now, claim.seq, key)
         rows = yield "step_of_run", [(claim.seq, key)]
         results.append(Step(*rows[0][1:]))
     return results
@@ -364,8 +364,8 @@ def look_again(now: int | None, requests: Sequence[LookAgain]) -> Transaction[li
             request.alarmed |= alarmed
             if found:
                 request.woken += yield from wake(now, run, "what it waits for came at the same moment")
-            if run in request.settled:
-                yield "settle_waits", [(run,)]
+            if run in request.rechecked:
+                yield "mark_rechecked", [(run,)]
     return [None] * len(requests)
 
 

@@ -40,7 +40,7 @@ class FilesReader(Reader):
     """The files of one pattern."""
 
     kind = "files"
-    settles = True
+    recovers = True
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class FilesReader(Reader):
             unreadable=seen.unreadable,
             behind=looker.waiting,
             cursor=None if seen.mount is None else to_json({"mount": seen.mount}).decode(),
-            settled=[os.fsencode(os.path.join(self._pattern.root, path)) for path in (*seen.items, *seen.gone)],
+            recovered=[os.fsencode(os.path.join(self._pattern.root, path)) for path in (*seen.items, *seen.gone)],
         )
         for change in seen.changes:
             for form in self._forms:

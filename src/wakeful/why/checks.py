@@ -1,4 +1,4 @@
-"""What `wakeful why` tells of a beat: a check that was not run, had nothing to say, or failed ends its run well all the same."""
+"""What `wakeful why` tells of an occurrence: a check that was not run, had nothing to say, or failed ends its run well all the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORDS = {
     "quiet": "Check {check} had nothing to say: {reason}.",
     "told": "Check {check} had something new to say, and it was sent.",
     "unchanged": "Check {check} said the same as before, which was {reason}: it is not told again.",
-    "failed": "Check {check} failed, with {reason}. Its next beat is its next try; {now} tries it now.",
+    "failed": "Check {check} failed, with {reason}. Its next occurrence is its next try; {now} tries it now.",
     "skipped": "Check {check} was skipped: {reason}. {now} runs it now.",
 }
 
@@ -38,10 +38,10 @@ async def tell_check(desk: Desk, schedule: Shown) -> list[str]:
         return [f"{told}."]
     often = "" if failures == 1 else f" It has failed {failures} times in a row."
     now = f"`wakeful heartbeat run {schedule['name']}` tries it now, `wakeful why {check['run']}` tells of the last one"
-    return [f"{told}: {check['error']}.{often} Its next beat is its next try; {now}."]
+    return [f"{told}: {check['error']}.{often} Its next occurrence is its next try; {now}."]
 
 
-def tell_beat(run: Shown) -> list[str]:
+def tell_occurrence(run: Shown) -> list[str]:
     """Empty for a run of anything else."""
     output, event = run.get("output"), run["event"]
     if event["type"] != TYPE or not isinstance(output, dict) or output.get("result") not in WORDS:

@@ -30,7 +30,7 @@ class Snapshots(Protocol):
     def read_clock(self) -> Microseconds | None: ...
 
 
-class WaitSettler(Service):
+class WaitRechecker(Service):
     """Looks again."""
 
     name = "waits"
@@ -51,7 +51,7 @@ class WaitSettler(Service):
         self.wake()
 
     async def run_once(self) -> float | None:
-        """Look for all of them, and settle those for which this was the last look."""
+        """Look for all of them, and mark those for which this was the last look."""
         if not self._new and not self._pending:
             await self._adopt()
         if self._new:
@@ -61,9 +61,9 @@ class WaitSettler(Service):
         if not self._pending:
             return LOOK_FOR_OTHERS_EVERY
         begin = int((await self._database.fetch("snapshot_begin"))[0][0])
-        settled = frozenset(run for run, end in self._pending.items() if begin >= end)
-        await self._submit(LookAgain(sorted(self._pending), settled, self._matches))
-        for run in settled:
+        rechecked = frozenset(run for run, end in self._pending.items() if begin >= end)
+        await self._submit(LookAgain(sorted(self._pending), rechecked, self._matches))
+        for run in rechecked:
             self._pending.pop(run, None)
         if self._new:
             self._rest = FIRST_REST
@@ -76,5 +76,5 @@ class WaitSettler(Service):
 
     async def _adopt(self) -> None:
         """What a process left that died right after it had registered."""
-        rows = await self._database.fetch("unsettled_waits", self._database.read_clock(), self._app, LEFT_BEHIND_AFTER)
+        rows = await self._database.fetch("waits_to_recheck", self._database.read_clock(), self._app, LEFT_BEHIND_AFTER)
         self._new |= {row[0] for row in rows}

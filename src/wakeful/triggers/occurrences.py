@@ -1,4 +1,4 @@
-"""Instants as people see them, and what an event or a run knows of the schedule that made it."""
+"""Occurrences as people see them, and what an event or a run knows of the schedule that made it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shown = dict[str, Any]
 
 
 def moment_summary(moment: Microseconds, zone: str) -> Shown:
-    """An instant, and what the clock on the wall shows then."""
+    """An occurrence, and what the clock on the wall shows then."""
     return {"at": to_text(moment), "local": local(moment, zone_named(zone, where="schedule")).isoformat(), "zone": zone}
 
 
@@ -34,8 +34,8 @@ def schedule_of_source(app: str, source: str) -> str | None:
     return source[len(prefix) :] if source.startswith(prefix) else None
 
 
-def instant_of(envelope: Shown) -> Microseconds | None:
-    """The instant that an event of a schedule says it is of."""
+def occurrence_of(envelope: Shown) -> Microseconds | None:
+    """The occurrence that an event of a schedule says it is of."""
     if envelope.get("type") != TYPE:
         return None
     try:
@@ -45,14 +45,14 @@ def instant_of(envelope: Shown) -> Microseconds | None:
 
 
 def scheduled_summary(app: str, source: str, envelope: Shown, started_at: Microseconds | None) -> Shown | None:
-    """Of a run that a schedule started: which one, for which instant, how late it started, and what it covers."""
-    name, instant = schedule_of_source(app, source), instant_of(envelope)
-    if name is None or instant is None:
+    """Of a run that a schedule started: which one, for which occurrence, how late it started, and what it covers."""
+    name, occurrence = schedule_of_source(app, source), occurrence_of(envelope)
+    if name is None or occurrence is None:
         return None
     return {
         "schedule": name,
-        "for": to_text(instant),
-        "late": None if started_at is None else seconds(max(0, started_at - instant)),
+        "for": to_text(occurrence),
+        "late": None if started_at is None else seconds(max(0, started_at - occurrence)),
         "covers_from": envelope.get("coveredfrom"),
         "instants": envelope.get("coveredcount", 1),
     }

@@ -1,10 +1,10 @@
-"""What becomes of the instants that are due: a pure answer, from the rule, the row, the time, and whether the last run is over.
+"""What becomes of the occurrences that are due: a pure answer, from the rule, the row, the time, and whether the last run is over.
 
     next_at ── … ── latest due ──┬── within grace ──┬── the last run is over ──► the latest fires, those before it coalesce
                                  │                  └── it is not             ──► they queue, or are skipped
                                  └── too late       ──────────────────────────► missed, and somebody hears of it
 
-`queued` are instants that came in time and wait for a run: they go as one, with whatever else is due by then, once it is over.
+`queued` are occurrences that came in time and wait for a run: they go as one, with whatever else is due by then, once it is over.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from wakeful.clock import Microseconds, readable, to_text
-from wakeful.stores.timing import Firing, Settled, Span, StoredSchedule
+from wakeful.stores.timing import DueOccurrence, OccurrenceRecord, Span, StoredSchedule
 from wakeful.triggers.schedule import Rule, Schedule
 
-# So many instants are counted at a time. Whoever comes back after a year does not keep all others waiting.
-MOST_INSTANTS = 20_000
+# So many occurrences are counted at a time. Whoever comes back after a year does not keep all others waiting.
+MOST_OCCURRENCES = 20_000
 NOBODY_THERE = "nobody was there to fire it in time"
 
 
@@ -25,15 +25,15 @@ class Decided:
     """What is to be stored of a schedule."""
 
     next_at: Microseconds | None
-    settled: list[Settled] = field(default_factory=list)
-    firings: list[Firing] = field(default_factory=list)
+    records: list[OccurrenceRecord] = field(default_factory=list)
+    occurrences: list[DueOccurrence] = field(default_factory=list)
     queued: Span | None = None
     waits_for: str | None = None
     missed: Span | None = None
 
     @property
     def on_time(self) -> bool:
-        return bool(self.firings) and self.missed is None
+        return bool(self.occurrences) and self.missed is None
 
 
 def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset: Microseconds) -> Decided | None:
@@ -41,7 +41,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
     rule, timing = schedule.rule, schedule.timing
     until = now - offset
     verdict = Decided(stored.next_at, queued=stored.queued, waits_for=stored.waits_for)
-    # Rules of zones change: what was an instant when it was written down may be none any more.
+    # Rules of zones change: what was an occurrence when it was written down may be none any more.
     first = None if stored.next_at is None else rule.next(stored.next_at - 1)
     verdict.next_at = first
     due: Span | None = None
@@ -60,7 +60,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
             if first is None or first > until or first < boundary:
                 verdict.next_at = first
                 return _go(schedule, stored, verdict, None)
-        count, last = rule.count(first, last_of_all, MOST_INSTANTS)
+        count, last = rule.count(first, last_of_all, MOST_OCCURRENCES)
         due = Span(first, last, max(1, count))
         verdict.next_at = rule.next(last)
     if due is not None and until - last_of_all > schedule.grace_at(last_of_all) and not joins:
@@ -72,7 +72,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
         verdict.queued = due if verdict.queued is None else verdict.queued.and_then(due)
         verdict.waits_for = stored.waits_for or ""
         return verdict
-    if due is None and verdict.queued is None and not verdict.settled and verdict.next_at == stored.next_at:
+    if due is None and verdict.queued is None and not verdict.records and verdict.next_at == stored.next_at:
         return None
     return _go(schedule, stored, verdict, due)
 
@@ -87,23 +87,27 @@ def _go(schedule: Schedule, stored: StoredSchedule, verdict: Decided, due: Span 
     if stored.open_run is not None and overlap == "queue_one":
         verdict.queued, verdict.waits_for = _to_keep(rule, pending), stored.open_run
     elif stored.open_run is not None and overlap == "skip":
-        verdict.settled.append(Settled("skipped", pending, f'overlap="skip": run {stored.open_run} was not over'))
+        verdict.records.append(
+            OccurrenceRecord("skipped", pending, f'overlap="skip": run {stored.open_run} was not over')
+        )
         verdict.queued = verdict.waits_for = None
     else:
-        verdict.firings.append(firing(rule, pending))
+        verdict.occurrences.append(coalesce(rule, pending))
         verdict.queued = verdict.waits_for = None
     return verdict
 
 
-def firing(rule: Rule, pending: Span) -> Firing:
-    """The last of these instants, with the others coalesced into it."""
+def coalesce(rule: Rule, pending: Span) -> DueOccurrence:
+    """The last of these occurrences, with the others coalesced into it."""
     if pending.count == 1:
-        return Firing(pending.last)
-    return Firing(pending.last, Span(pending.first, _to_keep(rule, pending).before or pending.first, pending.count - 1))
+        return DueOccurrence(pending.last)
+    return DueOccurrence(
+        pending.last, Span(pending.first, _to_keep(rule, pending).before or pending.first, pending.count - 1)
+    )
 
 
 def _to_keep(rule: Rule, span: Span) -> Span:
-    """With the last but one of its instants: when they are fired, the rule may be another one."""
+    """With the last but one of its occurrences: when they are fired, the rule may be another one."""
     if span.count == 1 or span.before is not None:
         return span
     before = rule.previous(span.last)
@@ -111,7 +115,7 @@ def _to_keep(rule: Rule, span: Span) -> Span:
 
 
 def _miss(verdict: Decided, span: Span) -> None:
-    verdict.settled.append(Settled("missed", span, NOBODY_THERE))
+    verdict.records.append(OccurrenceRecord("missed", span, NOBODY_THERE))
     verdict.missed = span if verdict.missed is None else verdict.missed.and_then(span)
 
 
@@ -120,7 +124,7 @@ def _missed_before(rule: Rule, verdict: Decided, first: Microseconds, boundary: 
     last = rule.previous(boundary)
     if last is None or last < first:
         return first
-    count, seen = rule.count(first, last, MOST_INSTANTS)
+    count, seen = rule.count(first, last, MOST_OCCURRENCES)
     _miss(verdict, Span(first, seen, max(1, count)))
     return rule.next(seen)
 
@@ -128,42 +132,42 @@ def _missed_before(rule: Rule, verdict: Decided, first: Microseconds, boundary: 
 def _all_of_them(
     schedule: Schedule, verdict: Decided, first: Microseconds, last: Microseconds, until: Microseconds
 ) -> None:
-    """Each instant fires, but for those that are too old or too many."""
+    """Each occurrence fires, but for those that are too old or too many."""
     rule, timing = schedule.rule, schedule.timing
     chosen: list[Microseconds] = []
-    instant: Microseconds | None = last
-    while instant is not None and instant >= first and len(chosen) < timing.max_count:
-        if until - instant > timing.max_age:
+    occurrence: Microseconds | None = last
+    while occurrence is not None and occurrence >= first and len(chosen) < timing.max_count:
+        if until - occurrence > timing.max_age:
             break
-        chosen.append(instant)
-        instant = rule.previous(instant)
+        chosen.append(occurrence)
+        occurrence = rule.previous(occurrence)
     chosen.reverse()
     boundary = chosen[0] if chosen else last + 1
     if first < boundary:
         before = rule.previous(boundary) or first
-        count, seen = rule.count(first, before, MOST_INSTANTS)
+        count, seen = rule.count(first, before, MOST_OCCURRENCES)
         _miss(verdict, Span(first, seen, max(1, count)))
         if seen < before:
             verdict.next_at = rule.next(seen)
             return
-    verdict.firings += [Firing(one) for one in chosen]
+    verdict.occurrences += [DueOccurrence(one) for one in chosen]
     verdict.next_at = rule.next(last)
 
 
 def put_off(verdict: Decided) -> None:
     """Who cannot fire (it has none of the code, or is about to change the rule) leaves what would fire to whoever can."""
-    for one in verdict.firings:
+    for one in verdict.occurrences:
         verdict.queued = one.span if verdict.queued is None else verdict.queued.and_then(one.span)
-    if verdict.firings:
+    if verdict.occurrences:
         verdict.waits_for = ""
-    verdict.firings = []
+    verdict.occurrences = []
 
 
-def covered(rule: Rule, one: Firing, last_fired: Microseconds | None) -> Microseconds:
-    """Where the interval begins that an occurrence covers: at the instant before the first one that went into it, but where the
+def covered(rule: Rule, one: DueOccurrence, last_fired: Microseconds | None) -> Microseconds:
+    """Where the interval begins that an occurrence covers: at the occurrence before the first one that went into it, but where the
     last one that was fired ended, if the rule was another one then.
     """
-    first = one.instant if one.coalesced is None else one.coalesced.first
+    first = one.scheduled_for if one.coalesced is None else one.coalesced.first
     before = rule.previous(first)
     if last_fired is not None and last_fired < first:
         before = last_fired if before is None else max(before, last_fired)
@@ -171,7 +175,7 @@ def covered(rule: Rule, one: Firing, last_fired: Microseconds | None) -> Microse
 
 
 def missed_text(name: str, span: Span, *, now: Microseconds) -> str:
-    """What somebody hears of instants that nobody kept."""
+    """What somebody hears of occurrences that nobody kept."""
     if span.count == 1:
         what = f"its occurrence of {to_text(span.first)}"
     else:
