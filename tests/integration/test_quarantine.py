@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from base64 import b64decode, b64encode
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from wakeful.errors import InvalidEvent
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.intake.quarantine import keep
 from wakeful.model import Event
-from wakeful.operations.quarantine import discard, end_all, kept_keys, release
+from wakeful.operations.quarantine import discard, end_all, kept_places, release
+from wakeful.resources.desk import looking
+from wakeful.resources.quarantine_reading import input_of
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.take_in import Item, TakeIn
@@ -135,7 +138,7 @@ class TestReleasing:
             assert "app app has no source tape.txt any more" in str(ended.wrong)
             assert (await discard(runtime.store, found, by=Actor("ada", "code"))).done
             assert await kept(runtime) == []
-            rows = await runtime.database.fetch("list_events", None, "quarantined", None, None, 5)
+            rows = await runtime.database.fetch("list_events", None, 5, None, "quarantined", None)
             assert len(rows) == 1  # it is kept as a record
 
     async def test_of_another_app_is_refused(self, new_app: NewApp, tape: Outside):
@@ -153,13 +156,13 @@ class TestReleasing:
         tape.write(*(f"?line={number}" for number in range(many)), "?")
         async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
             await runtime.drain()
-            keys = await kept_keys(runtime.reader, "app", NAME)
+            keys = [key for _, key in await kept_places(runtime.reader, "app", NAME)]
             assert len(keys) == many + 1
 
             async def settle_them() -> Any:
                 return await end_all(
                     runtime.store,
-                    runtime.reader,
+                    partial(input_of, looking(runtime.reader)),
                     keys,
                     runtime.releasing,
                     app="app",
@@ -303,9 +306,9 @@ async def test_one_body_that_came_as_two_things_is_kept_twice(new_app: NewApp, m
         await runtime.webhooks.run_once()
         assert [one["came"] for one in await kept(runtime)] == [2, 1]
         monkeypatch.setenv("SHOP", "right")
-        keys = await kept_keys(runtime.reader, app.name, "/hooks/shop")
+        keys = [key for _, key in await kept_places(runtime.reader, app.name, "/hooks/shop")]
         how: dict[str, Any] = {"app": app.name, "source": "/hooks/shop", "by": Actor("ada", "code")}
-        tally = await end_all(runtime.store, runtime.reader, keys, runtime.releasing, **how)
+        tally = await end_all(runtime.store, partial(input_of, looking(runtime.reader)), keys, runtime.releasing, **how)
         assert (tally.done, tally.known, tally.wrong) == (2, 0, {})
         found = (await runtime.reader.events(type="shopify.orders.paid"))["events"]
         assert [one["id"] for one in found] == ["orders/paid"]

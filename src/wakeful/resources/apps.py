@@ -13,8 +13,11 @@ from typing_extensions import TypedDict
 from wakeful.model import OWN_AGENTS
 from wakeful.operations import retiring
 from wakeful.operations.retiring import StillServed, plan_retirement, refuse_unknown
-from wakeful.resources.declare import About, Column, Count, Listing, Moment, Param, Refused, Resource, Verb
+from wakeful.resources.declare import Column, Listing, Resource, Verb
 from wakeful.resources.desk import NOW, Desk
+from wakeful.resources.fields import About, Count, Moment
+from wakeful.resources.parameters import Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Look, plain
 from wakeful.stores import known as stored
 

@@ -11,8 +11,10 @@ from typing_extensions import TypedDict
 from wakeful.clock import to_text
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import ScheduleState
-from wakeful.resources.declare import About, Column, Count, Listing, Moment, MomentOrNone, OfApp, Resource, Verb
+from wakeful.resources.declare import Column, Listing, Resource, Verb
 from wakeful.resources.desk import Desk, Row
+from wakeful.resources.fields import About, Count, Moment, MomentOrNone
+from wakeful.resources.parameters import OfApp
 from wakeful.resources.processes import living
 from wakeful.resources.schedules import refusing
 from wakeful.resources.states import State

@@ -16,26 +16,11 @@ from wakeful.model import DeliveryState
 from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redelivery, redo_deliveries, why_not
 from wakeful.operations.redo import Choice
-from wakeful.resources.declare import (
-    After,
-    AsError,
-    AsJson,
-    Bulk,
-    Column,
-    Count,
-    Limit,
-    Listing,
-    MomentOrNone,
-    Page,
-    Param,
-    Planned,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import AsError, AsJson, Count, MomentOrNone
+from wakeful.resources.parameters import After, Limit, Param
+from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.words import Look, failure_line, in_json, number, plain, whole_json
 from wakeful.stores.known import apps_of_agent
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
@@ -185,7 +170,7 @@ def redo_plan(one: Delivery, word: str) -> DeliveryRedoPlan:
 
 
 async def app_of(desk: Desk, one: Delivery) -> list[str]:
-    return [row[0] for row in await desk.reads.fetch("app_of_run", one["run"])]
+    return [row[0] for row in await desk.reads.fetch("app_by_run", one["run"])]
 
 
 def refusal(identifier: str, state: str, *, discard: bool) -> Refused:

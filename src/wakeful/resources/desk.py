@@ -17,7 +17,8 @@ from typing_extensions import get_type_hints
 from wakeful.clock import seconds, to_text
 from wakeful.errors import WakefulError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
-from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, AsMoment, InSeconds, Made, Page, Scope
+from wakeful.resources.declare import Page, Scope
+from wakeful.resources.fields import AsCutJson, AsError, AsFlag, AsJson, AsMoment, InSeconds, Made
 from wakeful.stores.health import health
 from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it as theirs
 from wakeful.stores.reads import ReadsDatabase, cursor_of, next_of, shown

@@ -19,29 +19,12 @@ from wakeful.operations.held import plan_settling, settle, settle_held, which_st
 from wakeful.operations.pace import Pace, Progress, shown_rate
 from wakeful.operations.results import option
 from wakeful.operations.shape import expected
-from wakeful.resources.declare import (
-    UNSET,
-    About,
-    After,
-    AsCutJson,
-    AsError,
-    AsJson,
-    Bulk,
-    Column,
-    Count,
-    Limit,
-    Listing,
-    MomentOrNone,
-    Page,
-    Param,
-    Planned,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-)
+from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.failures import failure_lines
+from wakeful.resources.fields import About, AsCutJson, AsError, AsJson, Count, MomentOrNone
+from wakeful.resources.parameters import UNSET, After, Limit, Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Line, Look, ago, clock_time, in_json, line, number, plain
 from wakeful.stores.known import apps_of_agent
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
@@ -380,7 +363,7 @@ def became(done: int, plan: Planned, _: Look) -> list[str]:
 
 
 async def app_of(desk: Desk, effect: EffectDetail) -> list[str]:
-    return [row[0] for row in await desk.reads.fetch("app_of_run", effect["run"])]
+    return [row[0] for row in await desk.reads.fetch("app_by_run", effect["run"])]
 
 
 async def apps_of(desk: Desk, plan: Planned) -> list[str]:

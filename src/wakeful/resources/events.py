@@ -10,24 +10,13 @@ from typing_extensions import TypedDict
 from wakeful.clock import to_text
 from wakeful.intake.quarantine import TYPE
 from wakeful.model import AdmissionState
-from wakeful.resources.declare import (
-    About,
-    After,
-    Column,
-    Count,
-    Limit,
-    Listing,
-    Moment,
-    MomentOrNone,
-    Page,
-    Param,
-    Resource,
-    Show,
-    Unfit,
-)
+from wakeful.resources.declare import Column, Listing, Page, Resource, Show
 from wakeful.resources.desk import Desk, views
+from wakeful.resources.fields import About, Count, Moment, MomentOrNone
+from wakeful.resources.parameters import After, Limit, Param
 from wakeful.resources.quarantine_reading import input_of, no_inputs, page_of_inputs
 from wakeful.resources.quarantine_views import Quarantined
+from wakeful.resources.refusals import Unfit
 from wakeful.resources.words import Line, Look, Table, line, plain
 from wakeful.stores.reads import json_of
 from wakeful.stores.verbs.take_in import QuarantineKind

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal, cast
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.declare import About, Column, Listing, MomentOrNone, OfApp, Resource
+from wakeful.resources.declare import Column, Listing, Resource
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, MomentOrNone
+from wakeful.resources.parameters import OfApp
 from wakeful.resources.words import Look, plain
 from wakeful.watch.absence import WORDS, Kind
 from wakeful.watch.listing import listed

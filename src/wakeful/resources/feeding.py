@@ -10,8 +10,10 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, Progress, shown_rate
-from wakeful.resources.declare import Bulk, Param, Planned, Unfit
+from wakeful.resources.declare import Bulk, Planned
 from wakeful.resources.desk import Desk
+from wakeful.resources.parameters import Param
+from wakeful.resources.refusals import Unfit
 from wakeful.resources.words import Look, number, plain
 from wakeful.stores.guards import read_guards
 from wakeful.stores.known import known_agents

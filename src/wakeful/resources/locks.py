@@ -6,8 +6,10 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.declare import About, Column, Count, Listing, Moment, MomentOrNone, OfApp, Resource
+from wakeful.resources.declare import Column, Listing, Resource
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Count, Moment, MomentOrNone
+from wakeful.resources.parameters import OfApp
 
 
 class Lock(TypedDict):

@@ -13,21 +13,11 @@ from typing_extensions import TypedDict
 from wakeful.errors import NotFound
 from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
-from wakeful.resources.declare import (
-    NEEDED,
-    About,
-    Alias,
-    Column,
-    Flag,
-    Listing,
-    Moment,
-    OfApp,
-    Param,
-    Resource,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Alias, Column, Listing, Resource, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Flag, Moment
+from wakeful.resources.parameters import NEEDED, OfApp, Param
+from wakeful.resources.refusals import Unfit
 from wakeful.resources.words import plain
 from wakeful.stores.verbs.pauses import ChangePause
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.declare import MomentOrNone, Seconds
 from wakeful.resources.desk import NOW, Desk
+from wakeful.resources.fields import MomentOrNone, Seconds
 
 
 class Process(TypedDict):

@@ -19,24 +19,12 @@ from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.quarantine import Ended, Ending, discard, end_all, kept_places, release
 from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.resources import sources
-from wakeful.resources.declare import (
-    After,
-    Bulk,
-    Column,
-    Limit,
-    Listing,
-    Page,
-    Param,
-    Planned,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-)
+from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.parameters import After, Limit, Param
 from wakeful.resources.quarantine_reading import input_of, no_inputs, page_of_inputs
 from wakeful.resources.quarantine_views import EndedInput, EndedInputs, Quarantined, QuarantinedDetail, State, WithRoom
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Aside, Look, clock_time, line, number, plain, plain_lines
 from wakeful.stores.verbs.take_in import QuarantineKind
 

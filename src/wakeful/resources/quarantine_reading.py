@@ -10,8 +10,9 @@ from typing_extensions import TypedDict
 from wakeful.clock import Microseconds
 from wakeful.errors import NotFound
 from wakeful.intake.quarantine import raw_of
-from wakeful.resources.declare import AsJson, Moment, MomentOrNone, Page
+from wakeful.resources.declare import Page
 from wakeful.resources.desk import Desk, picked, views
+from wakeful.resources.fields import AsJson, Moment, MomentOrNone
 from wakeful.resources.quarantine_views import Cut, EventName, Quarantined, Room, State, removed
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX
 from wakeful.stores.tampered import refuse_to_act_on

@@ -17,9 +17,11 @@ from wakeful.operations.pace import Pace, Progress, shown_rate
 from wakeful.operations.redelivery import plan_redelivery
 from wakeful.operations.redo import Choice, Plan, plan_redo, redo_letters
 from wakeful.resources import deliveries
-from wakeful.resources.declare import UNSET, Bulk, Param, Planned, Printed, Refused
+from wakeful.resources.declare import Bulk, Planned, Printed
 from wakeful.resources.desk import Desk
 from wakeful.resources.feeding import FEEDING
+from wakeful.resources.parameters import UNSET, Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.run_views import Redone, RedoneRun, RunDetail, RunRedoPlan
 from wakeful.resources.words import Aside, Look, number, plain
 from wakeful.stores.known import apps_of_agent, known_agents

@@ -13,26 +13,11 @@ from wakeful.clock import to_text
 from wakeful.errors import ConfigError, IdempotencyConflict, InvalidTime, NotFound, TooLate, did_you_mean
 from wakeful.model import FINAL_RUN_STATES, ReminderState
 from wakeful.resources.apps import names
-from wakeful.resources.declare import (
-    LONGEST_PAGE,
-    About,
-    After,
-    Ambiguous,
-    Column,
-    Limit,
-    Listing,
-    Made,
-    Moment,
-    MomentOrNone,
-    OfApp,
-    Page,
-    Param,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-)
+from wakeful.resources.declare import Column, Listing, Page, Resource, Show, Verb
 from wakeful.resources.desk import Desk, Row
+from wakeful.resources.fields import About, Made, Moment, MomentOrNone
+from wakeful.resources.parameters import LONGEST_PAGE, After, Limit, OfApp, Param
+from wakeful.resources.refusals import Ambiguous, Refused
 from wakeful.resources.words import Line, line, moment, now, plain, plain_lines
 from wakeful.stores.reads import LAST_CHARACTER, cursor_of
 from wakeful.triggers import reminders as keeping

@@ -11,11 +11,12 @@ from typing_extensions import TypedDict
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.model import RunState
-from wakeful.resources.declare import LONGEST_PAGE, Page
+from wakeful.resources.declare import Page
 from wakeful.resources.deliveries import Delivery
 from wakeful.resources.desk import Desk, views
 from wakeful.resources.effects import Effect
 from wakeful.resources.events import Decision
+from wakeful.resources.parameters import LONGEST_PAGE
 from wakeful.resources.run_steps import began_with, change_of, step_of
 from wakeful.resources.run_views import AttemptOfRun, Called, Remedy, Run, RunDetail
 from wakeful.stores.awaited_version import awaited_version

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from wakeful.model import RunState
-from wakeful.resources.declare import About, AsError, AsJson, Count, Flag, Moment, MomentOrNone
 from wakeful.resources.deliveries import Delivery
 from wakeful.resources.effects import Effect
 from wakeful.resources.events import Decision
+from wakeful.resources.fields import About, AsError, AsJson, Count, Flag, Moment, MomentOrNone
 
 Failure = Annotated[dict[str, Any] | None, AsError(), About("type, message, failure, traceback, …")]
 

@@ -18,26 +18,11 @@ from wakeful.operations.cancelling import MEANS
 from wakeful.operations.forking import plan_fork
 from wakeful.operations.redo import what_leaves
 from wakeful.resources import redo
-from wakeful.resources.declare import (
-    LONGEST_PAGE,
-    UNSET,
-    After,
-    Alias,
-    Column,
-    FromFile,
-    Limit,
-    Listing,
-    Page,
-    Param,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Alias, Column, Listing, Page, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.effects import effects as list_effects
+from wakeful.resources.parameters import LONGEST_PAGE, UNSET, After, FromFile, Limit, Param
+from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.run_reading import find_run, page_of_runs
 from wakeful.resources.run_views import CancelledRun, ForkedRun, ForkPlan, Released, Run, RunDetail
 from wakeful.resources.run_words import show_run

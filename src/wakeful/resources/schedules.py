@@ -19,21 +19,11 @@ from wakeful.operations.scheduling import (
     refuse_removal,
 )
 from wakeful.resources import backfill
-from wakeful.resources.declare import (
-    UNSET,
-    Alias,
-    Column,
-    Listing,
-    Param,
-    Reading,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Alias, Column, Listing, Reading, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.parameters import UNSET, Param
 from wakeful.resources.processes import living
+from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.schedule_options import (
     Active,
     At,

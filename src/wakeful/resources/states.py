@@ -12,24 +12,11 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from wakeful.errors import InvalidState, NotFound, Persistent, did_you_mean
-from wakeful.resources.declare import (
-    About,
-    Ambiguous,
-    AsJson,
-    Column,
-    Count,
-    Listing,
-    MomentOrNone,
-    OfApp,
-    Param,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Column, Listing, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, AsJson, Count, MomentOrNone
+from wakeful.resources.parameters import OfApp, Param
+from wakeful.resources.refusals import Ambiguous, Refused, Unfit
 from wakeful.resources.words import Look, in_json, indented_json, line, plain, plain_lines
 from wakeful.stores.known import apps_of_agent, known_agents
 from wakeful.stores.verbs.state import ChangeState

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.errors import NotFound
-from wakeful.resources.declare import Ambiguous, Bulk, Listing, Page, Printed, Refused, Resource, Unfit, Verb
+from wakeful.resources.declare import Bulk, Listing, Page, Printed, Resource, Verb
 from wakeful.resources.desk import AppSide, Course, Desk, Reads
+from wakeful.resources.refusals import Ambiguous, Refused, Unfit
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.logs import start_logs

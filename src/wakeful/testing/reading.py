@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import Receipt
-from wakeful.resources.declare import LONGEST_PAGE, Page
+from wakeful.resources.declare import Page
 from wakeful.resources.desk import Desk
 from wakeful.resources.events import events
+from wakeful.resources.parameters import LONGEST_PAGE
 from wakeful.resources.run_reading import find_run
 from wakeful.resources.runs import runs
 

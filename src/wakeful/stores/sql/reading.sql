@@ -154,7 +154,7 @@ from wakeful_run run
 join wakeful_state state on state.app = run.app and state.agent = run.agent and state.key = coalesce(run.key, '')
 where run.seq = :run_seq and run.state_change is not null
 
--- app_of_run(id) --
+-- app_by_run(id) --
 select app from wakeful_run where id = :id
 
 -- apps_of_agent(agent) --
