@@ -17,6 +17,7 @@ from wakeful.resources.alarms import alarms
 from wakeful.resources.declare import Page, Resource
 from wakeful.resources.desk import Reads, looking
 from wakeful.resources.processes import Process, processes
+from wakeful.resources.states import State
 from wakeful.stores.known import count_runs
 
 
@@ -48,6 +49,10 @@ class Reader(Reads):
     async def alarms(self, *, state: Any = None) -> dict[str, Any]:
         """As `GET /v1/alarms` lists them."""
         return {"alarms": await alarms(looking(self), state=state)}
+
+    async def states(self, agent: str | None = None) -> list[State]:
+        """States of agents; of one agent, if it is named."""
+        return await self.rows(State, "list_states", agent)
 
     async def why(self, identifier: str) -> Mapping[str, Any] | None:
         """The whole story of an event, a run, a delivery or any other id, or None."""

@@ -29,6 +29,7 @@ from wakeful.intake.quarantine import keep, raw_of
 from wakeful.model import Arrival, SourceState, digest, event_key
 from wakeful.stores.alarm import Alarm, source_alarm
 from wakeful.stores.journal import Died
+from wakeful.stores.known import waiting_inputs
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
@@ -433,7 +434,7 @@ class TestQuarantine:
         (unverified,) = (await reader(store).quarantine(kind="unverified"))["quarantine"]
         assert unverified["source"] == "other"
         assert (await reader(store).quarantine(state="released"))["quarantine"] == []
-        assert [(one["source"], one["count"]) for one in await reader(store).waiting_inputs()] == [
+        assert [(one["source"], one["count"]) for one in await waiting_inputs(reader(store))] == [
             (TAPE, 5),
             ("other", 1),
         ]

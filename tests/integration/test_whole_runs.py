@@ -60,7 +60,7 @@ async def test_each_is_shown_as_by_itself(new_app: NewApp):
     async with working(busy(new_app())) as runtime:
         ids = await filled(runtime, 6)
         assert len({(await runtime.reader.run(one) or {})["state"] for one in ids}) > 1
-        whole = await runtime.reader.whole_runs([*ids, "there is none"])
+        whole = await whole_runs(looking(runtime.reader), [*ids, "there is none"])
         assert whole == [*[await runtime.reader.run(one) for one in ids], None]
         assert any(one and one["children"] for one in whole)
         assert any(one and one["effects"] and one["deliveries"] and one["steps"] for one in whole)

@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.functions.retry import signature
@@ -47,22 +47,26 @@ class Choice:
 
 @dataclass(slots=True)
 class Group:
-    """Dead letters of one agent that failed alike, newest first."""
+    """Dead letters of one agent, or dead deliveries to one channel, that failed alike, newest first."""
 
-    agent: str
+    by: Literal["agent", "channel"]
+    name: str
     signature: str
     letters: list[Letter]
 
     def to_json(self) -> dict[str, Any]:
+        ids = [letter["id"] for letter in self.letters[:SHOWN_LETTERS]]
+        own: Letter = {"deliveries": ids}
+        if self.by == "agent":
+            own = {"confirmed_effects": sum(confirmed_of(self.letters).values()), "runs": ids}
         return {
-            "kind": "run",
-            "agent": self.agent,
+            "kind": "run" if self.by == "agent" else "delivery",
+            self.by: self.name,
             "error": self.signature,
             "newest_error": self.letters[0]["error"]["message"],
             "count": len(self.letters),
             "last_at": self.letters[0]["finished_at"],
-            "confirmed_effects": sum(confirmed_of(self.letters).values()),
-            "runs": [letter["id"] for letter in self.letters[:SHOWN_LETTERS]],
+            **own,
         }
 
 
@@ -75,7 +79,7 @@ class Plan:
     confirmed: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.groups = grouped(self.letters)
+        self.groups = grouped(self.letters, "agent")
         self.confirmed = confirmed_of(self.letters)
 
     def to_json(self) -> dict[str, Any]:
@@ -95,11 +99,12 @@ def confirmed_of(letters: Sequence[Letter]) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def grouped(letters: Sequence[Letter]) -> list[Group]:
+def grouped(letters: Sequence[Letter], by: Literal["agent", "channel"]) -> list[Group]:
+    """The largest group first."""
     found: dict[tuple[str, str], Group] = {}
     for letter in letters:
         kind = signature(letter["error"]["type"], letter["error"]["message"])
-        found.setdefault((letter["agent"], kind), Group(letter["agent"], kind, [])).letters.append(letter)
+        found.setdefault((letter[by], kind), Group(by, letter[by], kind, [])).letters.append(letter)
     return sorted(found.values(), key=lambda group: -len(group.letters))
 
 

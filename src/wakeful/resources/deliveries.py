@@ -278,7 +278,7 @@ async def apps_of(desk: Desk, planned: Planned) -> list[str]:
 
 def groups_of(planned: Planned, _: Look) -> list[str]:
     plan: DeliveryPlan = planned.work[0]
-    return [f"{len(one.letters):>7,}  to {plain(one.channel)}  {plain(one.signature)}" for one in plan.groups]
+    return [f"{len(one.letters):>7,}  to {plain(one.name)}  {plain(one.signature)}" for one in plan.groups]
 
 
 def would(planned: Planned, _: Mapping[str, Any]) -> str:

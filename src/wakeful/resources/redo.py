@@ -218,7 +218,7 @@ async def apps_of(desk: Desk, planned: Planned) -> list[str]:
 
 def groups_of(planned: Planned, _: Look) -> list[str]:
     plan: Plan = planned.work[0]
-    return [f"{len(one.letters):>7,}  {plain(one.agent)}  {plain(one.signature)}" for one in plan.groups]
+    return [f"{len(one.letters):>7,}  {plain(one.name)}  {plain(one.signature)}" for one in plan.groups]
 
 
 def would(planned: Planned, given: Mapping[str, Any]) -> str:
