@@ -56,7 +56,7 @@ async def kept(runtime: Runtime) -> list[dict[str, Any]]:
 
 async def the_one(runtime: Runtime) -> dict[str, Any]:
     (one,) = await kept(runtime)
-    found = await runtime.reader.quarantined(one["key"])
+    found = await input_of(looking(runtime.reader), one["key"])
     assert found is not None
     return found
 
@@ -80,7 +80,7 @@ class TestReleasing:
             assert sorted(seen) == ["a", "b"]
             again = await release(runtime.store, runtime.releasing, found, by=Actor("bob", "code"))
             assert "ended by somebody else" in str(again.refused)
-            late = await runtime.reader.quarantined(found["key"])
+            late = await input_of(looking(runtime.reader), found["key"])
             assert late is not None
             assert "was released by ada" in str(
                 (await release(runtime.store, runtime.releasing, late, by=Actor("bob", "code"))).refused
@@ -260,8 +260,8 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
                 body, headers = delivery({"number": number}, id=str(number))
                 assert (await http.post("/hooks/shop", content=body, headers=headers)).status_code == 401
         second, first = await kept(runtime)
-        found = await runtime.reader.quarantined(first["key"])
-        other = await runtime.reader.quarantined(second["key"])
+        found = await input_of(looking(runtime.reader), first["key"])
+        other = await input_of(looking(runtime.reader), second["key"])
         assert found is not None
         assert other is not None
         ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
@@ -275,7 +275,7 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
             assert answer.status_code == 202  # the second one, which its sender tried once more
         ended = await release(runtime.store, runtime.releasing, other, by=Actor("ada", "code"), trust=True)
         assert ended.known == 1  # by its signature
-        told = await runtime.reader.quarantined(first["key"])
+        told = await input_of(looking(runtime.reader), first["key"])
         assert told is not None
         assert told["became"]["key"] == (await runtime.reader.event("1") or {})["key"]
 
@@ -345,7 +345,7 @@ class TestKeeping:
             third, second, first = await kept(runtime)
             clock.move("30d")
             for one, verb in ((first, release), (second, discard)):
-                found = await runtime.reader.quarantined(one["key"])
+                found = await input_of(looking(runtime.reader), one["key"])
                 assert found is not None
                 if verb is release:
                     await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
@@ -354,19 +354,19 @@ class TestKeeping:
             await runtime.drain()
             await runtime.door.accept([Event("/x", "newest", "x")])  # the newest of all stays
             await runtime.housekeeper.run_once()
-            assert (await runtime.reader.quarantined(first["key"]) or {})["raw"] is not None  # only just ended
+            assert (await input_of(looking(runtime.reader), first["key"]) or {})["raw"] is not None  # only just ended
             clock.move("2d")
             await runtime.housekeeper.run_once()
             for one in (first, second):
-                gone = await runtime.reader.quarantined(one["key"])
+                gone = await input_of(looking(runtime.reader), one["key"])
                 assert gone is not None
                 assert (gone["raw"], gone["headers"]) == (None, None)
             clock.move("5d")
             await runtime.door.accept([Event("/x", "newer", "x")])
             await runtime.housekeeper.run_once()
-            assert await runtime.reader.quarantined(first["key"]) is None
-            assert await runtime.reader.quarantined(second["key"]) is None
-            still = await runtime.reader.quarantined(third["key"])
+            assert await input_of(looking(runtime.reader), first["key"]) is None
+            assert await input_of(looking(runtime.reader), second["key"]) is None
+            still = await input_of(looking(runtime.reader), third["key"])
             assert still is not None
             assert b64decode(still["raw"]) in {b"?a", b"?b", b"?c"}
 

@@ -21,9 +21,9 @@ async def why_alarm(desk: Desk, identifier: str) -> Shown | None:
     if alarm is None:
         return None
     ids = await alarms.runs_of(desk, alarm["key"])
-    runs = [found for one in ids[:SHOWN_RUNS] if (found := await runs.find(desk, one)) is not None]
+    about = [found for one in ids[:SHOWN_RUNS] if (found := await runs.find(desk, one)) is not None]
     subject = {"kind": "alarm", "id": alarm["key"]}
-    return {"subject": subject, "event": None, "admissions": [], "runs": runs, "story": tell_alarm(alarm, ids)}
+    return {"subject": subject, "event": None, "admissions": [], "runs": about, "story": tell_alarm(alarm, ids)}
 
 
 async def find_alarm(desk: Desk, identifier: str) -> Shown | None:
