@@ -182,7 +182,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         async def deliver() -> list[Any]:
             arrivals = [an_arrival(key, agents=agents, data=content) for _ in range(times)]
-            return await asyncio.gather(*(self.store.accept(AcceptEvents(APP, [arrival])) for arrival in arrivals))
+            return await asyncio.gather(*(self.store.do(AcceptEvents(APP, [arrival])) for arrival in arrivals))
 
         receipts = [receipt for (receipt,) in self.run(deliver())]
         repeats = times

@@ -75,7 +75,7 @@ async def close_circuit(member: Member) -> ByPerson[Any]:
     def down(circuit: StoredCircuit) -> CircuitChange:
         return CircuitChange(replace(circuit, state="open", opened_at=circuit.now))
 
-    await member.store.change_circuit(ChangeCircuit(APP, "stripe", SECOND, down))
+    await member.store.do(ChangeCircuit(APP, "stripe", SECOND, down))
     return CloseCircuit(APP, "stripe", by=ADA, note=WHY)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import pty
 import re
@@ -15,28 +16,26 @@ import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from struct import pack
-from typing import NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
+import httpx2
 import pytest
+from rich.console import Console
 
 from wakeful import App
-from wakeful.clock import SystemClock
+from wakeful.clock import SystemClock, to_text
 from wakeful.demo import bank
-from wakeful.demo.account import Account, compare
-from wakeful.demo.app import HOOK, STEPS
-from wakeful.demo.bank import Book, Page
-from wakeful.demo.board import Board, Seen, SeenEffect
-from wakeful.demo.child import Bank
-from wakeful.demo.command import Command, program
-from wakeful.demo.counter import VARIABLE, Counter, write
+from wakeful.demo.account import BROKEN, about_effects, about_events
+from wakeful.demo.app import HOOK, HOOK_SECRET, STEPS
+from wakeful.demo.desk import Advice, folded, program
+from wakeful.demo.director import open_bank
 from wakeful.demo.feeder import Feeder
-from wakeful.demo.github import GitHub
-from wakeful.demo.lines import add_line
-from wakeful.demo.live import LiveView
-from wakeful.demo.orders import pace_for
-from wakeful.demo.scene import Advice, Message, Row, Scene, what_became_of
-from wakeful.demo.seats import Seats
+from wakeful.demo.outside import COUNTER, Book, Counter, add_line, write_step
+from wakeful.demo.stage import Stage, recorded_of, subject_of
+from wakeful.demo.view import LiveView
 from wakeful.reader import Reader
+from wakeful.resources.words import now
 from wakeful.stores.opening import open_database
 
 LONGEST = 60.0
@@ -44,7 +43,7 @@ WORKER = re.compile(r"[Ww]orker (\d+) (?:is at work|dies|took over)")
 
 
 def command(*options):
-    return [sys.executable, "-m", "wakeful.demo", *options]
+    return [sys.executable, "-m", "wakeful", "demo", *options]
 
 
 def surroundings(folder, **more):
@@ -141,53 +140,59 @@ def test_the_whole_story_in_eight_seconds(tmp_path):
     # and the same from the files that were kept, read afresh
     (folder,) = tmp_path.glob("wakeful-demo-*")
     assert str(folder) in told
-    board = asyncio.run(read_board(folder))
-    assert len(board.accepted()) == accepted
-    assert [source for source, _ in board.events.keys() - board.accepted()] == [HOOK], "the forged one"
-    reviewed = {seen.subject: seen.state for seen in board.runs.values() if seen.agent == "review"}
+    stage = asyncio.run(read_again(folder))
+    assert len(stage.accepted()) == accepted
+    assert [event["source"] for event in stage.events.values() if event not in stage.accepted()] == [HOOK], (
+        "the forged one"
+    )
+    reviewed = {subject_of(run): run["state"] for run in stage.runs.values() if run["agent"] == "review"}
     assert reviewed == {"shop#7": "done", "shop#8": "done"}
-    assert [board.count("done"), board.count("dead")] == columns[:2]
-    for seen in board.runs.values():
-        if seen.state == "done":
-            assert tuple(seen.recorded) == STEPS[seen.agent]
-    assert any(seen.crashes for seen in board.runs.values()), "no run was taken over"
-    counter = Counter(folder / "steps.log")
-    counter.read()
-    finished = [key for key, all_of_it in counter.executions.items() for one in all_of_it if one.ended == "finished"]
+    assert [len(stage.in_state("done")), len(stage.in_state("dead"))] == columns[:2]
+    for run in stage.in_state("done"):
+        assert tuple(recorded_of(run)) == STEPS[run["agent"]]
+        begun = [(one["started_at"], one["name"]) for one in run["steps"]]
+        assert [name for _, name in sorted(begun)] == [name for name in STEPS[run["agent"]] if name != "act"]
+    assert any(run["crashes"] for run in stage.runs.values()), "no run was taken over"
+    finished = [key for key, some in stage.counter.executions.items() for one in some if one.ended == "finished"]
     unsaved = re.search(r"(\d+) ended just before a kill", told)
-    assert len(finished) - len(set(board.recorded())) <= (int(unsaved[1]) if unsaved else 0)
-    assert set(board.recorded()) <= set(finished)
+    assert len(finished) - len(set(stage.recorded())) <= (int(unsaved[1]) if unsaved else 0)
+    assert set(stage.recorded()) <= set(finished)
 
     # outside, and by whose word
-    effects = effects_of(board)
-    assert {subject: (one.state, one.settled_by) for subject, one in effects.items()} == {
+    effects = effects_of(stage)
+    assert {subject: (one["state"], one["settled_by"]) for subject, one in effects.items()} == {
         "R-1": ("confirmed", None), "R-2": ("confirmed", None), "R-3": ("confirmed", "demo"),
     }  # fmt: skip
-    assert effects["R-1"].tries > 1
-    assert effects["R-2"].tries == effects["R-3"].tries == 1
-    book = book_of(folder)
-    assert {subject: book.page(subject).booked for subject in effects} == {"R-1": 1, "R-2": 1, "R-3": 1}
-    assert {subject: book.page(subject).asked for subject in ("R-2", "R-3")} == {"R-2": 1, "R-3": 1}
-    assert 1 < book.page("R-1").asked <= effects["R-1"].tries
-    (repaired,) = [seen for seen in board.runs.values() if seen.remedies]
-    assert (repaired.subject, repaired.state) == ("P-103", "done")
-    assert [(one.verb, one.operator) for one in repaired.remedies] == [("replay", "demo")]
-    assert "valid decimal" in repaired.remedies[0].error
+    assert effects["R-1"]["tries"] > 1
+    assert effects["R-2"]["tries"] == effects["R-3"]["tries"] == 1
+    book = stage.book
+    assert {subject: book.count("booked", subject) for subject in effects} == {"R-1": 1, "R-2": 1, "R-3": 1}
+    assert {subject: book.count("asked", subject) for subject in ("R-2", "R-3")} == {"R-2": 1, "R-3": 1}
+    assert 1 < book.count("asked", "R-1") <= effects["R-1"]["tries"]
+    (repaired,) = [run for run in stage.runs.values() if run["remedies"]]
+    assert (subject_of(repaired), repaired["state"]) == ("P-103", "done")
+    assert [(one["verb"], one["operator"]) for one in repaired["remedies"]] == [("replay", "demo")]
+    assert "valid decimal" in repaired["remedies"][0]["error"]["message"]
 
 
-async def read_board(folder):
+async def read_again(folder):
+    """The files of a demonstration, as another process finds them afterwards."""
     database = open_database(f"sqlite:///{folder}/wakeful.db", SystemClock())
     await database.open(migrate=False)
     try:
-        board = Board(Reader(database))
-        await board.read()
-        return board
+        stage = new_stage(folder, Reader(database))
+        await stage.look()
+        return stage
     finally:
         await database.close()
 
 
-def effects_of(board):
-    return {seen.subject: effect for seen, effect in board.effects()}
+def new_stage(folder, reader=None, seconds=None):
+    return Stage(reader, folder, "sqlite://", seconds, False, Counter(folder / "steps.log"), book_of(folder))
+
+
+def effects_of(stage):
+    return {subject_of(run): effect for run, effect in stage.effects()}
 
 
 def book_of(folder):
@@ -214,11 +219,12 @@ def test_somebody_settles_it_from_a_second_terminal(tmp_path):
     assert "held, confirmed by somebody: done once." in told
     assert "Nobody has said a word" not in told
     (folder,) = tmp_path.glob("wakeful-demo-*")
-    board = asyncio.run(read_board(folder))
-    settled = effects_of(board)["R-3"]
-    assert (settled.state, settled.settled_by, settled.note) == ("confirmed", "somebody", "it is on the statement")
-    assert [seen.state for seen in board.runs.values() if seen.subject == "R-3"] == ["done"]
-    assert book_of(folder).page("R-3").booked == 1
+    stage = asyncio.run(read_again(folder))
+    settled = effects_of(stage)["R-3"]
+    said = (settled["state"], settled["settled_by"], settled["note"])
+    assert said == ("confirmed", "somebody", "it is on the statement")
+    assert [run["state"] for run in stage.runs.values() if subject_of(run) == "R-3"] == ["done"]
+    assert stage.book.count("booked", "R-3") == 1
 
 
 @pytest.mark.slow
@@ -232,25 +238,33 @@ def test_what_happened_twice_would_be_noticed(tmp_path):
         with closing(sqlite3.connect(store)) as connection:
             connection.execute("delete from wakeful_step")
             connection.commit()
-        add_line(store.with_name("bank.log"), {"what": "booked", "reference": "R-1", "key": None})
+        add_line(store.with_name("bank.log"), what="booked", reference="R-1")
         told += process.communicate(timeout=LONGEST)[0]
     assert process.returncode == 1, told
     assert "FINISHED STEPS EXECUTED TWICE: the promise is broken" in told
     assert "DONE TWICE, AND NOBODY HAD SAID SO: R-1: the promise is broken" in told
 
 
-async def test_whoever_is_interrupted_in_the_middle_of_a_webhook_has_sent_it(tmp_path):
+async def test_whoever_is_interrupted_in_the_middle_of_a_webhook_has_sent_it(tmp_path, monkeypatch):
     """It may have come in: the books must not take it for somebody else's."""
 
-    class Interrupted(GitHub):
-        async def open_pull_request(self) -> NoReturn:
+    class Interrupted(httpx2.AsyncClient):
+        async def post(self, *_: Any, **__: Any) -> NoReturn:
             raise asyncio.CancelledError
 
-    feeder = Feeder(App("demo"), tmp_path, Interrupted.__new__(Interrupted))
+    monkeypatch.setenv(HOOK_SECRET, "known")
+    feeder = Feeder(App("demo"), tmp_path, Interrupted(), new_stage(tmp_path))
     with pytest.raises(asyncio.CancelledError):
         await feeder.webhook()
-    account = Account(feeder, Counter(tmp_path / "steps.log"), taken=1)
-    assert account.let_in == 0
+    stage = new_stage(tmp_path)
+    stage.events["key"] = {"source": HOOK, "id": "1", "type": "github.pull_request.opened", "state": "accepted"}
+    told = "\n".join(line.text for line in about_events(stage, feeder))
+    assert "1 sent and signed, 1 of them an event" in told
+    assert "WITH A WRONG SIGNATURE CAME IN" not in told
+    stage.events["other"] = {**stage.events["key"], "id": "2"}
+    assert ("1 WITH A WRONG SIGNATURE CAME IN: the promise is broken", BROKEN) in [
+        (line.text, line.style) for line in about_events(stage, feeder)
+    ]
 
 
 def test_control_c_ends_it_cleanly(tmp_path):
@@ -334,7 +348,7 @@ def test_a_terminal_is_given_back_as_it_was(tmp_path):
 def test_a_time_that_is_none_is_refused(given):
     done = subprocess.run(command(f"--seconds={given}"), capture_output=True, text=True, timeout=LONGEST, check=False)
     assert done.returncode == 2
-    assert "is not a number of seconds above 0" in done.stderr
+    assert re.search(rf"'{given}' is not a (duration|time above 0)", done.stderr)
 
 
 # the counter
@@ -342,7 +356,7 @@ def test_a_time_that_is_none_is_refused(given):
 
 @pytest.fixture
 def counter(tmp_path, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "steps.log"))
+    monkeypatch.setenv(COUNTER, str(tmp_path / "steps.log"))
     return Counter(tmp_path / "steps.log")
 
 
@@ -356,11 +370,11 @@ def as_worker(monkeypatch):
 
 def test_a_recorded_step_that_begins_again_is_seen(counter, as_worker):
     as_worker(1)
-    write("load", "P-1", "began")
-    write("load", "P-1", "finished")
+    write_step("load", "P-1", "began")
+    write_step("load", "P-1", "finished")
     counter.bury(1, [("load", "P-1")])
     as_worker(2)
-    write("load", "P-1", "began")
+    write_step("load", "P-1", "began")
     counter.read()
     assert counter.repeated == [("load", "P-1")]
 
@@ -368,31 +382,31 @@ def test_a_recorded_step_that_begins_again_is_seen(counter, as_worker):
 def test_a_step_that_one_worker_finishes_and_begins_again_is_seen(counter, as_worker):
     as_worker(1)
     for _ in range(2):
-        write("load", "P-1", "began")
-        write("load", "P-1", "finished")
+        write_step("load", "P-1", "began")
+        write_step("load", "P-1", "finished")
     counter.read()
     assert counter.repeated == [("load", "P-1")]
 
 
 def test_what_a_kill_cut_off_or_left_unsaved_may_begin_again(counter, as_worker):
     as_worker(1)
-    write("load", "P-1", "began")
-    write("load", "P-2", "began")
-    write("load", "P-2", "finished")
+    write_step("load", "P-1", "began")
+    write_step("load", "P-2", "began")
+    write_step("load", "P-2", "finished")
     counter.bury(1, [])
     as_worker(2)
-    write("load", "P-1", "began")
-    write("load", "P-2", "began")
+    write_step("load", "P-1", "began")
+    write_step("load", "P-2", "began")
     counter.read()
     assert (counter.repeated, counter.cut_off, counter.unsaved) == ([], 1, 1)
 
 
 def test_a_failed_body_that_begins_again_is_a_retry(counter, as_worker):
     as_worker(1)
-    write("look_up", "web-1", "began")
-    write("look_up", "web-1", "failed")
-    write("look_up", "web-1", "began")
-    write("look_up", "web-1", "finished")
+    write_step("look_up", "web-1", "began")
+    write_step("look_up", "web-1", "failed")
+    write_step("look_up", "web-1", "began")
+    write_step("look_up", "web-1", "finished")
     counter.read()
     assert (counter.retried, counter.finished, counter.repeated) == ([("look_up", "web-1")], 1, [])
 
@@ -401,120 +415,154 @@ def test_a_failed_body_that_begins_again_is_a_retry(counter, as_worker):
 
 
 @pytest.fixture
-async def open_bank(tmp_path, monkeypatch):
-    one = await Bank.open(book=tmp_path / "bank.log", log=tmp_path / "bank-errors.log")
-    monkeypatch.setenv(bank.VARIABLE, str(one.port))
+async def opened(tmp_path, monkeypatch):
+    monkeypatch.setenv(bank.PORT, "")  # the bank's opening sets it
+    one = await open_bank(tmp_path)
     yield one
-    await one.stop(LONGEST)
+    await one.end(signal.SIGTERM)
 
 
 @pytest.fixture
-def unheard(open_bank, tmp_path):
+def unheard(opened, tmp_path):
     """Ask, and hang up when the bank has done it. It writes down that nobody heard its answer."""
 
     async def ask(made):
         asking = asyncio.ensure_future(made)
-        await until_booked(lambda total: total.booked == 1)
+        await until_counted("booked")
         assert not asking.done(), "it answered"
         asking.cancel()
         await asyncio.wait({asking})
-        await until_booked(lambda total: total.unheard == 1)
+        await until_counted("unheard")
 
-    async def until_booked(condition):
+    async def until_counted(what):
         async with asyncio.timeout(LONGEST):
-            while not condition(book_of(tmp_path).total()):
+            while book_of(tmp_path).count(what) != 1:
                 await asyncio.sleep(0.01)
 
     return ask
 
 
 async def test_the_bank_knows_a_transfer_again_by_its_id(unheard, tmp_path):
-    await unheard(bank.pay("transfer", "R-1", "10", key="one"))
-    first = await bank.pay("transfer", "R-1", "10", key="one")
-    assert await bank.pay("transfer", "R-1", "10", key="one") == first
-    assert book_of(tmp_path).page("R-1").booked == 1
-    assert await bank.pay("transfer", "R-1", "10", key="two") != first, "another id is another transfer"
-    assert book_of(tmp_path).page("R-1").booked == 2
+    await unheard(bank.pay("R-1", key="one"))
+    first = await bank.pay("R-1", key="one")
+    assert await bank.pay("R-1", key="one") == first
+    assert book_of(tmp_path).count("booked", "R-1") == 1
+    assert await bank.pay("R-1", key="two") != first, "another id is another transfer"
+    assert book_of(tmp_path).count("booked", "R-1") == 2
 
 
 async def test_the_bank_can_be_asked_what_it_did(unheard, tmp_path):
     assert await bank.look("R-1") is None
-    await unheard(bank.pay("card", "R-1", "10"))
+    await unheard(bank.pay("R-1"))
     assert await bank.look("R-1") is not None
-    page = book_of(tmp_path).page("R-1")
-    assert (page.asked, page.booked, page.looked) == (1, 1, 2)
+    book = book_of(tmp_path)
+    assert [book.count(what, "R-1") for what in ("asked", "booked", "looked")] == [1, 1, 2]
 
 
 async def test_a_second_request_is_a_second_cheque(unheard, tmp_path):
-    await unheard(bank.pay("cheque", "R-1", "10"))
-    await bank.pay("cheque", "R-1", "10")
-    assert book_of(tmp_path).page("R-1").booked == 2
+    await unheard(bank.pay("R-1"))
+    await bank.pay("R-1")
+    assert book_of(tmp_path).count("booked", "R-1") == 2
 
 
-async def test_the_bank_closes_when_it_is_told_to(open_bank, unheard, tmp_path):
-    await unheard(bank.pay("cheque", "R-1", "10"))
-    await open_bank.stop(LONGEST)
-    assert open_bank.ending == "exit code 0"
+async def test_the_bank_closes_when_it_is_told_to(opened, unheard, tmp_path):
+    await unheard(bank.pay("R-1"))
+    await opened.end(signal.SIGTERM)
+    assert opened.process.returncode == 0
     assert not (tmp_path / "bank-errors.log").read_text()
 
 
-def refunded(state="confirmed", *, tries=1, by=None, safety="idempotent", kept=None):
-    seen = Seen("run", "refund", "refund.requested", ("source", "R-1"), 0.0, subject="R-1", kept=kept)
-    return seen, SeenEffect("effect", "pay", safety, state, tries, by, None)
+def refunded(state="confirmed", *, tries=1, by=None, safety="idempotent"):
+    """A run that has one effect."""
+    effect = {"id": "effect", "action": "pay", "safety": safety, "state": state, "tries": tries, "settled_by": by}
+    event = {"source": "source", "id": "R-1", "type": "refund.requested", "data": {"id": "R-1"}}
+    return {"id": "run", "agent": "refund", "event": event, "steps": [], "effects": [{**effect, "note": None}]}
+
+
+def with_refund(folder, run, kept=None, **page):
+    """A stage with this run, and with these lines in the bank's book."""
+    for what, count in page.items():
+        for _ in range(count):
+            add_line(folder / "bank.log", what=what, reference="R-1")
+    stage = new_stage(folder)
+    stage.runs = {} if run is None else {"run": run}
+    stage.kept = {} if kept is None else {"run": kept}
+    return stage
 
 
 @pytest.mark.parametrize(
-    ("effect", "page", "words"),
+    ("run", "kept", "page", "words"),
     [
-        (refunded(), Page(asked=1, booked=1), "pay R-1: done once."),
-        (refunded(tries=3), Page(booked=1), "pay R-1: answered too late; asked again under the same id: done once."),
+        (refunded(), None, {"asked": 1, "booked": 1}, "pay R-1: done once."),
         (
-            refunded(tries=2, kept=1),
-            Page(booked=1),
+            refunded(tries=3),
+            None,
+            {"booked": 1},
+            "pay R-1: answered too late; asked again under the same id: done once.",
+        ),
+        (
+            refunded(tries=2),
+            1,
+            {"booked": 1},
             "pay R-1: the kill cut off the answer; asked again under the same id: done once.",
         ),
         (
             refunded(tries=2, safety="reconcile"),
-            Page(booked=1, looked=1),
+            None,
+            {"booked": 1, "looked": 1},
             "pay R-1: answered too late; asked again, as it was not there: done once.",
         ),
-        (refunded("held"), Page(booked=1), "pay R-1: answered too late; done or not? Held for a person."),
+        (
+            refunded(safety="reconcile"),
+            None,
+            {"booked": 1, "looked": 1},
+            "pay R-1: answered too late; looked for and found: done once.",
+        ),
+        (refunded("held"), None, {"booked": 1}, "pay R-1: answered too late; done or not? Held for a person."),
         (
             refunded("abandoned", by="somebody"),
-            Page(),
+            None,
+            {},
             "pay R-1: answered too late; held, abandoned by somebody: done never.",
         ),
         (
             refunded(tries=2, by="somebody"),
-            Page(booked=2),
+            None,
+            {"booked": 2},
             "pay R-1: answered too late; held, repeated by somebody: done twice.",
         ),
     ],
 )
-def test_an_effect_in_words(effect, page, words):
-    seen, what = effect
-    assert what_became_of(seen, what, page) == words
+def test_an_effect_in_words(tmp_path, run, kept, page, words):
+    stage = with_refund(tmp_path, run, kept, **page)
+    assert stage.story_of(run, run["effects"][0]) == words
+
+
+TWICE = "DONE TWICE, AND NOBODY HAD SAID SO: R-1: the promise is broken"
+MISSING = "CONFIRMED IN THE STORE, NOT IN THE BANK'S BOOK: R-1: the promise is broken"
+STRANGE = "IN THE BANK'S BOOK, NOT IN THE STORE: R-1: the promise is broken"
+GOOD = "0 effects done twice."
 
 
 @pytest.mark.parametrize(
-    ("effects", "booked", "wrong"),
+    ("run", "booked", "wrong", "is_good"),
     [
-        ([refunded()], 1, {}),
-        ([refunded("intent")], 0, {}),
-        ([refunded("held")], 1, {}),
-        ([refunded()], 2, {"twice"}),
-        ([refunded()], 0, {"missing"}),
-        ([], 1, {"strange"}),
-        ([refunded(by="somebody")], 2, {"on_word"}),
+        (refunded(), 1, [], True),
+        (refunded("held"), 1, [], True),
+        (refunded(), 2, [TWICE], False),
+        (refunded(), 0, [MISSING], False),
+        (None, 1, [STRANGE], False),
+        (refunded(by="somebody"), 2, [], False),  # a person had it done again: neither good nor broken
     ],
 )
-def test_the_ledger_beside_the_book(tmp_path, effects, booked, wrong):
-    for _ in range(booked):
-        add_line(tmp_path / "bank.log", {"what": "booked", "reference": "R-1", "key": None})
-    outside = compare(effects, book_of(tmp_path))
-    found = {name for name in ("twice", "missing", "strange", "on_word") if getattr(outside, name)}
-    assert found == set(wrong)
-    assert outside.good == (found <= {"on_word"})
+def test_the_ledger_beside_the_book(tmp_path, run, booked, wrong, is_good):
+    lines = list(about_effects(with_refund(tmp_path, run, booked=booked)))
+    assert [line.text for line in lines if line.style == BROKEN] == wrong
+    assert (GOOD in [line.text for line in lines]) == is_good
+
+
+def test_a_refund_that_was_not_asked_for_yet_is_no_line(tmp_path):
+    assert not list(about_effects(with_refund(tmp_path, refunded("intent"))))
 
 
 # the command
@@ -524,7 +572,7 @@ def test_the_ledger_beside_the_book(tmp_path, effects, booked, wrong):
 @pytest.mark.parametrize("folder", ["/tmp/a", "/var/folders/zz/zyxvpxvq6csfxvn0000000000000/T/wakeful-demo-12345678"])
 def test_a_folded_command_is_the_same_to_a_shell(width, folder):
     words = ("replay", "3f2a91c8", "--data", '{"id":"P-1"}', "--note", "it's so", "--store", f"sqlite:///{folder}/w.db")
-    lines = Command(words).folded(width)
+    lines = folded(words, width)
     script = "\n".join(lines).replace(program(), "printf '%s\\n'", 1)
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, timeout=LONGEST, check=True)
     assert done.stdout.splitlines() == list(words)
@@ -534,79 +582,118 @@ def test_a_folded_command_is_the_same_to_a_shell(width, folder):
 # the picture
 
 
-def row(number, *, ended_for=None, state="running", note=""):
-    return Row(
-        str(number), "invoice", f"payment.received P-{number}", state, ["done", "working", "open", "open"], 1, 12.5, note, ended_for
-    )  # fmt: skip
+def run_of(
+    number, *, ended_for=None, state="running", error="", kind="payment.received", subject=None, agent="invoice"
+):
+    """A run as the reader shows it, some steps of which are done."""
+    begun, at = to_text(now() - 12_500_000), to_text(now())
+    ended = None if ended_for is None else to_text(now() - round(ended_for * 1_000_000))
+    return {
+        "id": str(number), "agent": agent, "state": state, "attempts": 1, "crashes": 0, "error": {"message": error},
+        "event": {"type": kind, "data": {"id": subject or f"P-{number}"}}, "steps": [{"name": "load_invoice", "state": "done"}],
+        "effects": [], "remedies": [], "created_at": begun, "started_at": begun, "finished_at": ended, "due_at": at,
+    }  # fmt: skip
 
 
-def scene(rows, seconds=20.0, advice=None):
-    long = "a text that is longer than any terminal that somebody would use for this " * 3
-    counts = dict.fromkeys(
-        ("events accepted", "runs done", "runs open", "steps finished", "retries", "dead letters", "runs resumed", "steps executed twice",
-         "effects done", "effects done twice", "held for a person"),
-        123456,
-    )  # fmt: skip
-    message = Message(3.0, long, "bold red")
-    return Scene(
-        4.0, seconds, Path("/tmp/somewhere"), False, message, [message] * 30, "4711 at work", counts, rows, advice
-    )
+def stage_with(folder, runs, seconds=20.0):
+    stage = new_stage(folder, seconds=seconds)
+    stage.runs = {run["id"]: run for run in runs}
+    for _ in range(30):
+        stage.say("a text that is longer than any terminal that somebody would use for this " * 3, "bold red")
+    return stage
+
+
+def drawn(view, console, stage, advice=None):
+    """The lines of a picture as they come to a terminal."""
+    lines = console.render_lines(view.picture(stage, advice), pad=False)
+    return ["".join(segment.text for segment in line) for line in lines]
+
+
+def live_view(width, height, encoding="utf-8"):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=file, width=width, height=height, force_terminal=True, markup=False)
+    return LiveView(console), console
 
 
 @pytest.mark.parametrize(("width", "height"), [(72, 18), (80, 24), (120, 40), (250, 80)])
 @pytest.mark.parametrize("seconds", [None, 20.0])
-def test_every_line_fits_into_the_terminal(width, height, seconds):
-    from rich.console import Console
-
-    view = LiveView(Console(width=width, height=height, force_terminal=True))
+def test_every_line_fits_into_the_terminal(tmp_path, width, height, seconds):
+    view, console = live_view(width, height)
     for count in (0, 3, 60):
-        rows = [row(number, note="a reason that goes on and on and does not end at all" * 3) for number in range(count)]
-        lines = view.picture(scene(rows, seconds), width, height)
+        long = "a reason that goes on and on [and] does not end at all" * 3
+        runs = [run_of(number, state="dead", ended_for=1, error=long) for number in range(count)]
+        lines = drawn(view, console, stage_with(tmp_path, runs, seconds))
         assert len(lines) == height
-        assert max(line.cell_len for line in lines) <= width
+        assert max(map(len, lines)) <= width
+        assert not any("…" in line for line in lines[4:8]), "a counter is cut"
+        rows = [
+            line
+            for line in lines
+            if re.match(r" invoice payment.received P-\d+ +dead    ✓✗··     1 11.\d s  a re", line)
+        ]
+        assert bool(rows) == bool(count), "a long note leaves the other columns whole"
 
 
-def test_a_long_type_is_cut_and_what_it_is_about_is_not():
-    from rich.console import Console
+def test_a_picture_names_every_count_and_says_how_far_each_run_is(tmp_path):
+    view, console = live_view(120, 40)
+    resumed = {**run_of(2), "crashes": 1}
+    retried = {**run_of(3, state="waiting"), "steps": [{"name": "load_invoice", "state": "retrying"}]}
+    dead = run_of(4, state="dead", ended_for=1, error="data does not fit agent invoice: [amount] is not a number")
+    stage = stage_with(tmp_path, [run_of(1), resumed, retried, dead, run_of(5, state="done", ended_for=1)])
+    stage.kept = {"1": 1, "2": 1}
+    shown = "\n".join(drawn(view, console, stage))
+    for name in stage.counts():
+        assert f" {name} " in shown
+    assert "worker none" in shown
+    assert re.search(r"P-1 +running ✓▪·· +1 +12.\d s +killed in step 2", shown)
+    assert re.search(r"P-3 +waiting ↻··· +1 +12.\d s +retry in 0.0 s", shown)
+    assert re.search(r"P-4 +dead +✓✗·· +1 +11.\d s +\[amount\] is not a number", shown)
+    stage.worker, stage.joined_at = SimpleNamespace(process=SimpleNamespace(pid=4711)), 1.0
+    shown = "\n".join(drawn(view, console, stage))
+    assert "worker 4711 at work" in shown
+    assert re.search(r"P-1 +running ✓▸··", shown)
+    assert re.search(r"P-2 +running ✓▸·· +2 +12.\d s +resumed at step 2", shown)
+    view, console = live_view(120, 40, "ascii")
+    assert re.search(r"P-2 +running #>\.\. ", "\n".join(drawn(view, console, stage)))
 
-    view = LiveView(Console(width=80, height=24, force_terminal=True))
-    asked = Row("1", "review", "github.pull_request.opened shop#7", "running", ["working", "open"], 1, 0.5, "", None)
-    shown = "\n".join(line.plain for line in view.picture(scene([asked]), 80, 24))
+
+def test_a_long_type_is_cut_and_what_it_is_about_is_not(tmp_path):
+    view, console = live_view(80, 24)
+    asked = run_of(1, kind="github.pull_request.opened", subject="shop#7", agent="review")
+    shown = "\n".join(drawn(view, console, stage_with(tmp_path, [asked])))
     assert " review  github.pull_reque… shop#7 running " in shown
 
 
 @pytest.mark.parametrize(("width", "height"), [(72, 18), (80, 24), (120, 40)])
-def test_a_command_to_be_typed_is_there_as_a_whole(width, height):
-    from rich.console import Console
-
-    view = LiveView(Console(width=width, height=height, force_terminal=True))
-    command = Command(
-        ("effects", "confirm", "3f2a91c8", "--note", "it is there", "--store", "sqlite:////tmp/" + "x" * 40)
-    )
-    rows = [row(number) for number in range(60)]
-    lines = view.picture(scene(rows, advice=Advice("In a second terminal:", command)), width, height)
+def test_a_command_to_be_typed_is_there_as_a_whole(tmp_path, width, height):
+    view, console = live_view(width, height)
+    words = ("effects", "confirm", "3f2a91c8", "--note", "it is there", "--store", "sqlite:////tmp/" + "x" * 40)
+    stage = stage_with(tmp_path, [run_of(number) for number in range(60)])
+    lines = drawn(view, console, stage, Advice("In a second terminal:", words))
     assert len(lines) == height
-    shown = [line.plain.rstrip() for line in lines]
-    folded = command.folded(width)
-    assert any(shown[at : at + len(folded)] == folded for at in range(height))
+    shown, whole = [line.rstrip() for line in lines], folded(words, width)
+    assert any(shown[at : at + len(whole)] == whole for at in range(height))
 
 
 def test_a_run_keeps_its_line():
-    seats = Seats()
-    assert seats.give([row(1), row(2)], 3) == ["1", "2", ""]
-    assert seats.give([row(1), row(2, ended_for=1, state="done"), row(3), row(4)], 3) == ["1", "4", "3"]
-    assert seats.give([row(1), row(2), row(3), row(4), row(5)], 3) == ["1", "4", "3"], "no open run is pushed out"
-    assert seats.give([row(1), row(3), row(4)], 2) == ["1", "4"]
+    view, _ = live_view(80, 24)
+    assert view.seat([run_of(1), run_of(2)], 3) == ["1", "2", ""]
+    assert view.seat([run_of(1), run_of(2, ended_for=1, state="done"), run_of(3), run_of(4)], 3) == ["1", "4", "3"]
+    assert view.seat([run_of(number) for number in range(1, 6)], 3) == ["1", "4", "3"], "no open run is pushed out"
+    assert view.seat([run_of(1), run_of(3), run_of(4)], 2) == ["1", "4"]
 
 
 def test_a_dead_letter_stays_longer_than_a_done_run():
-    seats = Seats()
-    seats.give([row(1, ended_for=0, state="dead"), row(2)], 2)
-    dead, done = row(1, ended_for=3, state="dead"), row(2, ended_for=1, state="done")
-    assert seats.give([dead, done, row(3)], 2) == ["1", "3"]
+    view, _ = live_view(80, 24)
+    view.seat([run_of(1, ended_for=0, state="dead"), run_of(2)], 2)
+    dead, done = run_of(1, ended_for=3, state="dead"), run_of(2, ended_for=1, state="done")
+    assert view.seat([dead, done, run_of(3)], 2) == ["1", "3"]
 
 
-def test_a_short_demonstration_goes_faster():
+def test_a_short_demonstration_goes_faster(tmp_path):
+    def pace_for(seconds):
+        return new_stage(tmp_path, seconds=seconds).pace
+
     assert pace_for(None) == pace_for(20) == pace_for(600) == 1.0
     assert pace_for(8) == pytest.approx(0.4)
     assert pace_for(0.5) == pytest.approx(0.3)

@@ -27,7 +27,7 @@ from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.people import RecordOperation
 from wakeful.stores.verbs.redo import Redone, RedoRun
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.triggers.on import on
 
@@ -118,7 +118,7 @@ class FakeDoor:
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         if self.error is not None:
             raise self.error

@@ -25,16 +25,16 @@ class HeldStore:
 
     def __init__(self) -> None:
         self.claims: asyncio.Queue[tuple[ClaimRuns, asyncio.Future[Claimed]]] = asyncio.Queue()
+        self.journal = self
 
-    async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed:
+    async def do(self, request: ClaimRuns | ForgetRuns) -> Claimed | int:
+        if isinstance(request, ForgetRuns):
+            return 0
         answer: asyncio.Future[Claimed] = asyncio.get_running_loop().create_future()
-        if now:
+        if not request.rests:
             request.wanted = request.wants()
             self.claims.put_nowait((request, answer))
         return await answer
-
-    async def forget(self, request: ForgetRuns) -> int:
-        return 0
 
     def poke(self) -> None: ...
 

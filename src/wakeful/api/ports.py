@@ -7,19 +7,17 @@ All are protocols, so that the API can be tested and run without a store.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
-from wakeful.stores.request import Request
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
-R = TypeVar("R")
 
 
 class Door(Protocol):
@@ -32,7 +30,7 @@ class Door(Protocol):
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
         is not for those `by` whom it comes.
@@ -49,14 +47,6 @@ class Results(Protocol):
 
     async def wait(self, runs: Collection[str], limit: Microseconds | None, /) -> Ends:
         """How these runs ended, as soon as all of them have, or as far as they have after `limit`."""
-        ...
-
-
-class Store(Protocol):
-    """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
-
-    async def do(self, request: Request[R], /) -> R:
-        """Carry out what a verb of a resource asks for."""
         ...
 
 

@@ -7,9 +7,15 @@ import argparse
 from wakeful.shell.arguments import Command, Parser, seconds
 
 
+def some_time(text: str) -> float:
+    if (value := seconds(text)) > 0:
+        return value
+    raise argparse.ArgumentTypeError(f"{text!r} is not a time above 0")
+
+
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "--seconds", metavar="TIME", type=seconds, help="end by itself after so long (default: at Ctrl-C)"
+        "--seconds", metavar="TIME", type=some_time, help="end by itself after so long (default: at Ctrl-C)"
     )
     parser.add_argument("--keep", action="store_true", help="keep its files, to look at with `wakeful runs --store`")
 

@@ -26,7 +26,7 @@ from wakeful.shell.arguments import (
 )
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -89,7 +89,7 @@ async def _emit(
     app: Declarations, arguments: argparse.Namespace, event: Event
 ) -> tuple[dict[str, Any], str | None, int]:
     async with sending(app, arguments.store) as runtime:
-        sent = Sent(actor_of(arguments), "emit", f"{event.type} from {event.source}")
+        sent = SentBy(actor_of(arguments), "emit", f"{event.type} from {event.source}")
         receipt = (await runtime.door.accept([event], sent=sent))[0]
         workers = len(await living(looking(runtime.reader)))
         stored = await events.find(looking(runtime.reader), event.id) if receipt.status == "unmatched" else None

@@ -1,15 +1,36 @@
-"""The account at the end: what was accepted, what became of it, and whether the promises held. Checked, not asserted."""
+"""The account at the end: what was accepted, what became of it, and whether the promises held. Checked, not asserted.
+
+It compares records that do not know each other: the store, the answers that the feeder got, the lines that the steps
+wrote, and the bank's book. Where they disagree a line says so, and the exit code is 1.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.text import Text
 
 from wakeful.demo.app import HOOK
-from wakeful.demo.bank import Book, Page
-from wakeful.demo.board import Board, Identity, Seen, SeenEffect
-from wakeful.demo.counter import Counter
+from wakeful.demo.desk import program
 from wakeful.demo.feeder import Feeder
-from wakeful.demo.scene import what_became_of
+from wakeful.demo.stage import Stage, is_open, keys_of, reason_of, subject_of, times
+from wakeful.resources.words import number
+from wakeful.shell.terminal import hanging
+
+LISTED = 8
+INDENT = 13
+BROKEN = "bold red"  # the style of a line about a broken promise
+
+
+class Line(NamedTuple):
+    """A line of the account."""
+
+    label: str
+    text: str
+    style: str = ""
 
 
 @dataclass(slots=True)
@@ -17,114 +38,164 @@ class Kill:
     """One death of a worker, and what came after."""
 
     pid: int
-    runs: int
+    runs: list[str]
     kept: int
     resumed_after: float | None = None  # seconds from the new worker's joining to the first step that it executed
     stuck: int = 0  # runs that the next worker did not go on with
 
 
-@dataclass(slots=True)
-class Outside:
-    """What runs did outside, by the store, beside the book of the bank that did it."""
-
-    confirmed: int = 0
-    total: Page = field(default_factory=Page)
-    stories: list[str] = field(default_factory=list)
-    twice: list[str] = field(default_factory=list)  # done again without a person's word
-    on_word: list[str] = field(default_factory=list)  # done again, because a person had said so
-    missing: list[str] = field(default_factory=list)  # confirmed by the store, and the bank knows nothing of it
-    strange: list[str] = field(default_factory=list)  # done by the bank, and not in the store
-
-    @property
-    def good(self) -> bool:
-        return not (self.twice or self.missing or self.strange)
+def print_account(console: Console, stage: Stage, feeder: Feeder, kills: list[Kill]) -> bool:
+    """Print the account; True if every promise held."""
+    events = list(about_events(stage, feeder))
+    rest = [*about_steps(stage), *about_effects(stage), *about_repairs(stage), *about_kills(kills)]
+    titled = {f"\nWhat happened in {stage.elapsed:.0f} s": events, "": rest, "\nNext": list(about_what_is_next(stage))}
+    for title, lines in titled.items():
+        console.print(Text(title, style="bold"))
+        for label, text, style in lines:
+            words = hanging(text, console, INDENT)
+            console.print(Text.assemble((f"  {label:<11}", "bold"), (words, style)), soft_wrap=True)
+    return all(line.style != BROKEN for line in events + rest)
 
 
-@dataclass(slots=True)
-class Account:
-    """The books. What the feeder and the counter know stays with them."""
-
-    feeder: Feeder
-    counter: Counter
-    kills: list[Kill] = field(default_factory=list)
-    accepted: int = 0
-    columns: dict[str, list[Seen]] = field(default_factory=lambda: {"done": [], "dead": [], "open": []})
-    unmatched: list[str] = field(default_factory=list)  # types
-    lost: list[Identity] = field(default_factory=list)
-    too_many_runs: int = 0
-    from_within: int = 0
-    found: int = 0  # files, by the worker that read the folder
-    told_twice: int = 0
-    taken: int = 0  # webhooks that are in the store
-    recorded: int = 0
-    uncounted: int = 0
-    outside: Outside = field(default_factory=Outside)
-
-    @property
-    def balanced(self) -> bool:
-        """Does every accepted event stand in exactly one column?"""
-        return not self.lost and not self.too_many_runs
-
-    @property
-    def let_in(self) -> int:
-        """Requests that were not signed with the secret, and that came in."""
-        return self.feeder.forged - self.feeder.turned_away + max(0, self.taken - self.feeder.called)
-
-    @property
-    def good(self) -> bool:
-        broken = self.told_twice or self.let_in or self.counter.repeated or self.uncounted
-        stuck = any(kill.stuck for kill in self.kills)
-        return self.balanced and not broken and self.outside.good and not stuck
-
-
-def close_the_books(board: Board, counter: Counter, book: Book, feeder: Feeder, kills: list[Kill]) -> Account:
+def about_events(stage: Stage, feeder: Feeder) -> Iterator[Line]:
     """Sort every event that was answered, or that a run emitted, by what became of it."""
-    runs = {seen.identity: seen for seen in board.runs.values()}  # each type here has one agent
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
-    stored, recorded = board.accepted(), set(board.recorded())
+    stored = {(event["source"], event["id"]): event for event in stage.accepted()}
+    runs = {(run["event"]["source"], run["event"]["id"]): run for run in stage.runs.values()}  # a type has one agent
+    kinds = [event["type"] for event in stored.values() if event["state"] == "unmatched"]
+    wanted = [one for one in answered | stored.keys() if one not in stored or stored[one]["state"] != "unmatched"]
+    lost = [one for one in wanted if one not in stored or one not in runs]
+    known = sorted((runs[one] for one in wanted if one not in lost), key=lambda run: str(run["created_at"]))
+    still_open, done = [run for run in known if is_open(run)], [run for run in known if run["state"] == "done"]
+    dead = [run for run in known if not is_open(run) and run["state"] != "done"]
+
+    accepted = len(answered | stored.keys())
     files = [identity for source, identity in stored if source.startswith("/files/")]
-    found = len({name.partition("@")[0] for name in files} & set(feeder.dropped))
-    account = Account(
-        feeder,
-        counter,
-        kills,
-        accepted=len(answered | stored),
-        too_many_runs=len(board.runs) - len(runs),
-        from_within=len(stored - answered) - len(files),
-        found=found,
-        told_twice=len(files) - found,
-        taken=sum(source == HOOK for source, _ in stored),
-        recorded=len(recorded),
-        uncounted=len(recorded - counter.finished_keys()),
-        outside=compare(board.effects(), book),
-    )
-    for identity in answered | stored:
-        event, seen = board.events.get(identity), runs.get(identity)
-        if event is not None and event["state"] == "unmatched":
-            account.unmatched.append(event["type"])
-        elif event is None or seen is None:
-            account.lost.append(identity)
-        else:
-            account.columns["open" if seen.is_open else "done" if seen.state == "done" else "dead"].append(seen)
-    for column in account.columns.values():
-        column.sort(key=lambda seen: seen.created_at)
-    return account
+    within = len(stored.keys() - answered) - len(files)
+    yield Line("accepted", number(accepted, "event") + (f", {within} of them emitted by runs" if within else ""))
+    if feeder.duplicates:
+        yield Line("", f"{feeder.duplicates} more delivered a second time: no second run")
+    yield Line("done", f"{len(done)}")
+    yield Line("dead", f"{len(dead)}", "red" if dead else "")
+    yield from first([f"{name_of(run)}: {reason_of(run, run['error'])}" for run in dead], "more like these")
+
+    found = len({identity.partition("@")[0] for identity in files} & set(feeder.dropped))
+    left = len(feeder.dropped) - found
+    waits = f"; {left} in the folder until a worker reads it" if left else ""
+    yield Line("files", f"{len(feeder.dropped)} dropped, {found} of them an event{waits}")
+    if len(files) > found:
+        yield broken(f"{len(files) - found} EVENTS MORE THAN FILES")
+    taken = sum(source == HOOK for source, _ in stored)
+    if feeder.called:
+        yield Line("webhooks", f"{feeder.called} sent and signed, {taken} of them an event")
+    if let_in := feeder.forged - feeder.turned_away + max(0, taken - feeder.called):
+        yield broken(f"{let_in} WITH A WRONG SIGNATURE CAME IN")
+    elif feeder.forged:
+        yield Line("", f"{feeder.forged} with a wrong signature: answered 401, kept in quarantine")
+
+    kept = f" ({', '.join(sorted(set(kinds)))}: no agent handles it, so it is kept)" if kinds else ""
+    yield Line("unmatched", f"{len(kinds)}{kept}")
+    yield Line("open", f"{len(still_open)}" + (" (they go on when a worker starts)" if still_open else ""))
+    words = {"held": "held for a person"}
+    states = [(run, words.get(run["state"], run["state"]), number(len(keys_of(run)), "step")) for run in still_open]
+    yield from first([f"{name_of(run)}: {state}, {steps} finished" for run, state, steps in states], "more")
+    columns = f"{len(done)} done + {len(dead)} dead + {len(kinds)} unmatched + {len(still_open)} open"
+    if lost or len(runs) < len(stage.runs):
+        yield Line("", f"{accepted} is not {columns}", BROKEN)
+        yield Line("", f"LOST: {lost[:LISTED]}; runs too many: {len(stage.runs) - len(runs)}", BROKEN)
+    else:
+        yield Line("", f"{accepted} = {columns}: nothing was lost.", "green")
 
 
-def compare(effects: list[tuple[Seen, SeenEffect]], book: Book) -> Outside:
-    """The ledger of effects beside the bank's book: one line in it for each that is confirmed. An effect that a person had
+def about_steps(stage: Stage) -> Iterator[Line]:
+    """The lines that the steps wrote beside the records of the store."""
+    counter, recorded = stage.counter, set(stage.recorded())
+    ended = {key for key, some in counter.executions.items() if any(one.ended == "finished" for one in some)}
+    yield Line("steps", f"{counter.finished} ran to their end (counted in a file), {len(recorded)} are in the store")
+    if counter.retried:
+        yield Line("", f"{len(counter.retried)} tried again after a failure")
+    if counter.cut_off:
+        yield Line("", f"{counter.cut_off} cut off by a kill: not finished, so they began again")
+    if counter.unsaved:
+        yield Line("", f"{counter.unsaved} ended just before a kill, but not yet on disk: not finished either")
+    if uncounted := recorded - ended:
+        yield Line("", f"{len(uncounted)} are in the store, but the counter never saw them end", BROKEN)
+    if counter.repeated:
+        yield broken(f"{len(counter.repeated)} FINISHED STEPS EXECUTED TWICE")
+    else:
+        yield Line("", "0 finished steps executed twice.", "green")
+
+
+def about_effects(stage: Stage) -> Iterator[Line]:
+    """The ledger of effects beside the bank's book: one booking for each that is confirmed. An effect that a person had
     repeated is that person's word against the book's.
     """
-    outside = Outside(total=book.total())
-    outside.strange = sorted(set(book.pages) - {seen.subject for seen, _ in effects})
-    for seen, effect in effects:
-        page = book.page(seen.subject)
-        outside.confirmed += effect.state == "confirmed"
-        if page.booked > 1:
-            (outside.twice if effect.settled_by is None else outside.on_word).append(seen.subject)
-        if page.booked == 0 and effect.state == "confirmed":
-            outside.missing.append(seen.subject)
-        if effect.state in {"confirmed", "abandoned"}:
-            note = f" Note: {effect.note}." if effect.note else ""
-            outside.stories.append(what_became_of(seen, effect, page) + note)
-    return outside
+    effects, book = stage.effects(), stage.book
+    confirmed = [subject_of(run) for run, effect in effects if effect["state"] == "confirmed"]
+    if not (confirmed or book.pages):
+        return
+    asked, looked = times(book.count("asked")), book.count("looked")
+    looks = f", and {times(looked)} what it had paid" if looked else ""
+    yield Line("effects", f"{len(confirmed)} confirmed in the store, {book.count('booked')} in the bank's own book")
+    yield Line("", f"it was asked to pay {asked}{looks}; {book.count('unheard')} of its answers nobody heard")
+    ended = [(run, effect) for run, effect in effects if effect["state"] in {"confirmed", "abandoned"}]
+    notes = [f" Note: {effect['note']}." if effect["note"] else "" for _, effect in ended]
+    yield from first([stage.story_of(*one) + note for one, note in zip(ended, notes, strict=True)], "more like these")
+    twice = [(subject_of(run), effect) for run, effect in effects if book.count("booked", subject_of(run)) > 1]
+    wrong = {
+        "DONE TWICE, AND NOBODY HAD SAID SO": [one for one, effect in twice if effect["settled_by"] is None],
+        "CONFIRMED IN THE STORE, NOT IN THE BANK'S BOOK": [one for one in confirmed if not book.count("booked", one)],
+        "IN THE BANK'S BOOK, NOT IN THE STORE": sorted(book.pages.keys() - {subject_of(run) for run, _ in effects}),
+    }
+    for words, references in wrong.items():
+        if references:
+            yield broken(f"{words}: {', '.join(references[:LISTED])}")
+    if not (twice or any(wrong.values())):
+        yield Line("", "0 effects done twice.", "green")
+
+
+def about_repairs(stage: Stage) -> Iterator[Line]:
+    label = "repaired"
+    for run in [run for run in stage.in_state("done") if run["remedies"]][:LISTED]:
+        remedy = run["remedies"][-1]
+        note = f" ({remedy['note']})" if remedy["note"] else ""
+        yield Line(label, f"{name_of(run)}: {reason_of(run, remedy['error'])}")
+        yield Line("", f"replayed with other data by {remedy['operator']}{note}: done", "green")
+        label = ""
+
+
+def about_kills(kills: list[Kill]) -> Iterator[Line]:
+    for kill in kills:
+        yield Line("killed", f"worker {kill.pid} by SIGKILL in the middle of {number(len(kill.runs), 'run')}")
+        if kill.resumed_after is not None:
+            kept = number(kill.kept, "finished step")
+            yield Line("", f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {kept} kept")
+        elif kill.stuck:
+            yield Line("", f"{number(kill.stuck, 'run')} did not go on with the next worker", BROKEN)
+        elif kill.runs:
+            yield Line("", "the demonstration ended before the next worker took over")
+
+
+def about_what_is_next(stage: Stage) -> Iterator[Line]:
+    yield Line("", f"{program()} init       a small project that runs at once")
+    yield Line("", f"{program()} --help     everything else")
+    if stage.keep:
+        yield Line("", f"{program()} runs --store {stage.store}")
+        yield Line("kept", f"{stage.folder}")
+    else:
+        yield Line("", f"{stage.folder} was removed; --keep keeps it", "dim")
+
+
+def name_of(run: dict[str, Any]) -> str:
+    return f"{run['agent']} {subject_of(run)}"
+
+
+def first(texts: list[str], more: str) -> Iterator[Line]:
+    """The first of them, and how many there are besides."""
+    yield from (Line("", text) for text in texts[:LISTED])
+    if len(texts) > LISTED:
+        yield Line("", f"and {len(texts) - LISTED} {more}")
+
+
+def broken(words: str) -> Line:
+    return Line("", f"{words}: the promise is broken", BROKEN)

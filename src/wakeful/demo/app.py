@@ -23,8 +23,8 @@ from pydantic import BaseModel
 
 from wakeful import App, Operation, Persistent, Run, Transient, action, env, files, on, step, webhook
 from wakeful.demo import bank
-from wakeful.demo.counter import counted
-from wakeful.demo.orders import pace
+from wakeful.demo.outside import counted
+from wakeful.demo.processes import pace
 from wakeful.verify import github
 
 INBOX = "WAKEFUL_DEMO_INBOX"
@@ -124,7 +124,7 @@ async def enrich(run: Run, host: Host) -> None:
 @action(safety="idempotent", timeout="1s", backoff="300ms")
 async def transfer(op: Operation, wanted: Refund) -> str | None:
     """The bank knows an id again."""
-    return await bank.pay("transfer", wanted.id, str(wanted.amount), key=op.id)
+    return await bank.pay(wanted.id, key=op.id)
 
 
 async def find_on_card(_: Operation, wanted: Refund) -> str | None:
@@ -134,13 +134,13 @@ async def find_on_card(_: Operation, wanted: Refund) -> str | None:
 @action(safety="reconcile", find=find_on_card, settle="1s", timeout="1s")
 async def pay_to_card(_: Operation, wanted: Refund) -> str | None:
     """It knows no id, but what it has booked can be looked up."""
-    return await bank.pay("card", wanted.id, str(wanted.amount))
+    return await bank.pay(wanted.id)
 
 
 @action(safety="at_most_once", timeout="1s")
 async def send_cheque(_: Operation, wanted: Refund) -> str | None:
     """Nothing can be looked up, and a second request is a second cheque."""
-    return await bank.pay("cheque", wanted.id, str(wanted.amount))
+    return await bank.pay(wanted.id)
 
 
 @app.agent(on("refund.requested"), owner="accounts")
@@ -158,14 +158,10 @@ async def filing(run: Run, note: Item) -> None:
     await do(run, note, "read_note", "file_away")
 
 
-PULL_REQUESTS = webhook(
-    HOOK,
-    verify=github(secret=env(HOOK_SECRET)),
-    type="github.pull_request.opened",
-    data='{"id": data.repository.name + "#" + string(data.number)}',
-)
+SIGNED = github(secret=env(HOOK_SECRET))
+PULL_REQUEST = '{"id": data.repository.name + "#" + string(data.number)}'
 
 
-@app.agent(PULL_REQUESTS, owner="platform")
+@app.agent(webhook(HOOK, verify=SIGNED, type="github.pull_request.opened", data=PULL_REQUEST), owner="platform")
 async def review(run: Run, asked: Item) -> None:
     await do(run, asked, "read_changes", "write_review")

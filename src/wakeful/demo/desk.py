@@ -7,18 +7,27 @@ demonstration types it itself: the same command, in a process of its own, under 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from wakeful.demo.board import Seen, SeenEffect
-from wakeful.demo.command import Command, CommandFailed
-from wakeful.demo.scene import Advice
-from wakeful.demo.stage import Stage
+from wakeful.demo.processes import Child, Failed
+from wakeful.demo.stage import Stage, subject_of
 
 TYPING = 1.2  # long enough to be read
 SEEN_WITHIN = 10.0
 SHORT = 8  # so much of an id is enough, here
+
+
+class Advice(NamedTuple):
+    """A command for another terminal: what to say about it, and the words after `wakeful`."""
+
+    text: str
+    words: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -26,58 +35,86 @@ class Desk:
     """Where people's work is done."""
 
     stage: Stage
-    corrections: Mapping[str, dict[str, Any]]
     typing: Advice | None = None
 
     def advice(self) -> Advice | None:
         """What to type now, if anything waits for a person."""
-        held = self.stage.board.held()
-        if self.typing is not None or not held:
-            return self.typing
-        seen, effect = held[0]
-        text = f"{seen.subject} waits for a person. In a second terminal, or just wait:"
-        return Advice(text, self._answer(seen, effect))
+        if self.typing is None and (held := self.stage.held()):
+            subject, command = self._answer(*held[0])
+            text = f"{subject} waits for a person. In a second terminal, or just wait:"
+            return Advice(text, (*command, "--store", self.stage.store))
+        return self.typing
 
     async def clear(self) -> None:
         """Repair what is dead and can be repaired, which takes longest; settle what is held."""
-        for seen in list(self.stage.board.runs.values()):
-            if seen.state == "dead" and seen.subject in self.corrections:
-                await self._repair(seen)
-        while held := self.stage.board.held():
-            await self._settle(*held[0])
+        stage = self.stage
+        for run in stage.in_state("dead"):
+            if run["agent"] == "invoice":  # the others died of something that no other data would mend
+                stage.say(f"Dead letter {subject_of(run)}: its data is repaired, and the run is replayed.")
+                data = json.dumps({**run["event"]["data"], "amount": "27.50"}, separators=(",", ":"))
+                repair = ("replay", run["id"][:SHORT], "--data", data, "--note", "the amount was mistyped")
+                await self._type(repair, lambda: bool(stage.runs[run["id"]]["remedies"]))  # noqa: B023 awaited here
+        while held := stage.held():
+            subject, command = self._answer(*held[0])
+            stage.say(f"Nobody has said a word about {subject}: the demonstration does it itself.")
+            await self._type(command, lambda: held[0][1]["id"] not in {effect["id"] for _, effect in stage.held()})
 
-    async def _settle(self, seen: Seen, effect: SeenEffect) -> None:
-        self.stage.say(f"Nobody has said a word about {seen.subject}: the demonstration does it itself.")
-        await self._type(
-            self._answer(seen, effect), lambda: effect.id not in {one.id for _, one in self.stage.board.held()}
-        )
+    def _answer(self, run: dict[str, Any], effect: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """A refund, and what a person with the bank's statement in hand would say about it."""
+        is_booked = self.stage.book.count("booked", subject_of(run)) > 0
+        verb, note = ("confirm", "it is on the statement") if is_booked else ("repeat", "it is not on the statement")
+        return subject_of(run), ("effects", verb, effect["id"][:SHORT], "--note", note)
 
-    async def _repair(self, seen: Seen) -> None:
-        before = len(seen.remedies)
-        data = json.dumps(self.corrections[seen.subject], separators=(",", ":"))
-        self.stage.say(f"Dead letter {seen.subject}: its data is repaired, and the run is replayed.")
-        command = self._command("replay", seen.id[:SHORT], "--data", data, note="the amount was mistyped")
-        await self._type(command, lambda: len(seen.remedies) > before)
-
-    def _answer(self, seen: Seen, effect: SeenEffect) -> Command:
-        """What a person with the bank's statement in hand would say."""
-        if self.stage.book.page(seen.subject).booked:
-            return self._command("effects", "confirm", effect.id[:SHORT], note="it is on the statement")
-        return self._command("effects", "repeat", effect.id[:SHORT], note="it is not on the statement")
-
-    def _command(self, *words: str, note: str) -> Command:
-        return Command((*words, "--note", note, "--store", self.stage.store))
-
-    async def _type(self, command: Command, is_done: Callable[[], bool]) -> None:
+    async def _type(self, command: tuple[str, ...], is_done: Callable[[], bool]) -> None:
         """As a person would: slowly, and in another process. A person who was faster is no failure."""
-        command = Command((*command.words, "--as", "demo"))
-        self.typing = Advice("The demonstration types, in another process:", command)
+        words, log = (*command, "--store", self.stage.store, "--as", "demo"), self.stage.folder / "commands.log"
+        self.typing = Advice("The demonstration types, in another process:", words)
         try:
             if await self.stage.until(is_done, at_most=TYPING * self.stage.pace):
                 return
-            code, said = await command.execute()
+            typed = await Child.start("The command", "wakeful.cli", *words, log=log)
+            try:
+                code = await typed.process.wait()
+            finally:
+                await typed.end()  # when the demonstration is ended meanwhile
         finally:
             self.typing = None
         if not await self.stage.until(is_done, at_most=SEEN_WITHIN):
-            message = f"This command ended with exit code {code}, and changed nothing:\n{command.shown()}\n{said}"
-            raise CommandFailed(message)
+            ending = f"This command ended with exit code {code}, and changed nothing:\n{in_one_line(words)}\n"
+            raise Failed(ending + log.read_text(encoding="utf-8", errors="replace"))
+
+
+# a command as a person would type it
+
+
+def program() -> str:
+    """How a person at a terminal calls Wakeful."""
+    if shutil.which("wakeful") is not None:
+        return "wakeful"
+    beside = Path(sys.executable).with_name("wakeful")
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
+
+
+def in_one_line(words: tuple[str, ...]) -> str:
+    return shlex.join([program(), *words])
+
+
+def folded(words: tuple[str, ...], width: int) -> list[str]:
+    """A command in lines of a terminal, which a shell takes as one: each but the last ends with a backslash.
+
+    A value that is longer than a line is broken too, unless it has quotes, where the backslash would be part of it.
+    The rest of a broken value stands at the very left, because a space would end the word.
+    """
+    lines, line = [], program()
+    rest = iter(words)
+    for word in rest:
+        part = shlex.join([word, next(rest)] if word.startswith("--") else [word])
+        if len(line) + len(part) + 3 <= width:
+            line += f" {part}"
+            continue
+        lines.append(f"{line} \\")
+        line = f"  {part}"
+        while "'" not in part and len(line) + 2 > width:
+            lines.append(line[: width - 1] + "\\")
+            line = line[width - 1 :]
+    return [*lines, line]

@@ -10,52 +10,56 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from rich.console import Console
 
-from wakeful.demo.account import close_the_books
-from wakeful.demo.app import STEPS, app
-from wakeful.demo.bank import Book
-from wakeful.demo.board import Board
-from wakeful.demo.child import Bank, ChildDied
-from wakeful.demo.command import CommandFailed
-from wakeful.demo.counter import Counter
+from wakeful.demo.account import Kill, print_account
+from wakeful.demo.app import ACT, INBOX, STEPS, app
+from wakeful.demo.bank import HOST, PORT
 from wakeful.demo.desk import Desk
-from wakeful.demo.feeder import ROUND, Feeder
-from wakeful.demo.github import github_beside
-from wakeful.demo.scene import clock
-from wakeful.demo.stage import Stage
-from wakeful.demo.summary import print_account
-from wakeful.demo.takeover import Takeover
-from wakeful.demo.view import choose_view
+from wakeful.demo.feeder import ROUND, Feeder, served
+from wakeful.demo.outside import COUNTER, Book, Counter
+from wakeful.demo.processes import PACE, Child, Failed
+from wakeful.demo.stage import Stage, clock, keys_of, recorded_of, seconds_of, subject_of
+from wakeful.demo.view import LiveView, PlainView, choose_view
+from wakeful.resources.words import number
+from wakeful.shell.terminal import terminal
 
+PAINT_EVERY = 0.125
 FIRST_WORKER_AT = 0.8
 KILL_AT = 7.4
 CALM = 4.0
 AFTER_A_KILL = 9.0  # what a kill and its resume need before the end
 OVERRUN = 6.0  # on a slow machine the story may take longer than was asked for, but not much
 TOO_SHORT_TO_KILL = 5.0
+ENOUGH_RUNS = 5
+WAIT_FOR_ENOUGH = 2.5
+WITHOUT_WORKER = 2.2
+PATIENCE = 12.0  # on a slow machine everything takes longer
 
 
 def direct(seconds: float | None, *, keep: bool) -> int:
     """Set the stage, play, clear up."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
-    console = Console(highlight=False)
+    console = terminal()
     folder = Path(tempfile.mkdtemp(prefix="wakeful-demo-"))
     try:
         logging.basicConfig(filename=folder / "director.log")  # the terminal is for the picture
         return asyncio.run(perform(console, folder, seconds, keep=keep))
-    except (ChildDied, CommandFailed) as failure:
-        console.print(str(failure), style="bold red", markup=False, soft_wrap=True)
+    except Failed as failure:
+        console.print(str(failure), style="bold red", soft_wrap=True)
         return 1
     finally:
         if not keep:
@@ -64,19 +68,17 @@ def direct(seconds: float | None, *, keep: bool) -> int:
 
 async def perform(console: Console, folder: Path, seconds: float | None, *, keep: bool) -> int:
     """Everything from the first event to the account."""
-    store = f"sqlite:///{quote(str(folder))}/wakeful.db"
-    inbox = folder / "inbox"
+    store, inbox = f"sqlite:///{quote(str(folder))}/wakeful.db", folder / "inbox"
     inbox.mkdir()
-    async with app.running(worker=False, store=store) as runtime, github_beside(app) as github:
-        board, counter, book = Board(runtime.reader), Counter(folder / "steps.log"), Book(folder / "bank.log")
-        stage = Stage(board, counter, book, choose_view(console), store, folder, seconds, keep)
-        feeder = Feeder(app, inbox, github, partial(stage.say, minor=True))
-        takeover = Takeover(stage, feeder)
-        with stage.view.screen():
-            await Director(stage, feeder, takeover, Desk(stage, feeder.corrections)).run()
-    account = close_the_books(board, counter, book, feeder, takeover.kills)
-    print_account(console, account, stage)
-    return 0 if account.good else 1
+    async with app.running(worker=False, store=store) as runtime, served(app) as http:
+        counter, book = Counter(folder / "steps.log"), Book(folder / "bank.log")
+        stage = Stage(runtime.reader, folder, store, seconds, keep, counter, book)
+        os.environ |= {"WAKEFUL_STORE": store, INBOX: str(inbox), COUNTER: str(counter.path), PACE: str(stage.pace)}
+        feeder = Feeder(app, inbox, http, stage)
+        director = Director(stage, feeder, Desk(stage), choose_view(console))
+        with director.view.screen():
+            await director.run()
+    return 0 if print_account(console, stage, feeder, director.kills) else 1
 
 
 @dataclass(slots=True)
@@ -85,83 +87,181 @@ class Director:
 
     stage: Stage
     feeder: Feeder
-    takeover: Takeover
     desk: Desk
+    view: LiveView | PlainView
+    bank: Child | None = None
+    kills: list[Kill] = field(default_factory=list)
     interrupted: bool = False
 
     async def run(self) -> None:
         """Feed, show and play until the story ends or a signal ends it."""
         stage = self.stage
-        stage.advice = self.desk.advice
         try:
             async with asyncio.TaskGroup() as group:
-                showing = group.create_task(stage.show())
-                feeding = group.create_task(self.feeder.play(lambda: stage.elapsed, stage.seconds, stage.pace))
+                showing = group.create_task(self._show())
+                feeding = group.create_task(self.feeder.play())
                 story = group.create_task(self._play())
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    asyncio.get_running_loop().add_signal_handler(number, self._interrupt, story)
+                for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    asyncio.get_running_loop().add_signal_handler(one, self._interrupt, story)
                 await asyncio.wait({story})
                 feeding.cancel()
-                await self._stop_worker()
+                if stage.worker is not None:
+                    if self.interrupted:
+                        stage.say("Stopping: the worker finishes what it can and gives the rest back.", "bold yellow")
+                    await stage.worker.end(signal.SIGTERM)
                 showing.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
         finally:
-            for child in (stage.worker, stage.bank):
-                if child is not None:
-                    child.kill()
-                    await child.process.wait()
+            for child in self._children():
+                await child.end()
         await stage.look()
+        self.view.paint(stage, None)
+
+    def _children(self) -> list[Child]:
+        return [child for child in (self.stage.worker, self.bank) if child is not None]
+
+    async def _show(self) -> None:
+        """Look and paint, again and again. Raises Failed."""
+        while True:
+            for child in self._children():
+                child.check()
+            await self.stage.look()
+            self.view.paint(self.stage, self.desk.advice())
+            await asyncio.sleep(PAINT_EVERY)
 
     def _interrupt(self, story: asyncio.Task[None]) -> None:
         """End the story. The second time, do not wait for the worker either."""
         if self.interrupted and self.stage.worker is not None:
-            self.stage.worker.kill()
+            with suppress(ProcessLookupError):
+                self.stage.worker.process.kill()
         self.interrupted = True
         story.cancel()
 
-    async def _stop_worker(self) -> None:
-        """Let it finish or give back what runs."""
-        if self.stage.worker is not None:
-            if self.interrupted:
-                self.stage.say("Stopping: the worker finishes what it can and gives the rest back.", "bold yellow")
-            await self.stage.worker.stop(10.0)
-            self.stage.worker = None
+    # the story
 
     async def _play(self) -> None:
-        stage, desk = self.stage, self.desk
+        stage = self.stage
         stage.say("Events come in and no worker runs yet. Accepted means: it is on disk.")
-        stage.bank = await Bank.open(book=stage.book.path, log=stage.folder / "bank-errors.log")
+        self.bank = await open_bank(stage.folder)
         await self._at(FIRST_WORKER_AT)
-        await self.takeover.start_worker()
+        await self._start_worker()
         stage.say(f"Worker {stage.at_work} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
         kill_at = KILL_AT
         while self._has_time_to_kill(kill_at):
             await self._at(kill_at)
-            await self.takeover.kill_and_resume()
-            await desk.clear()
+            await self._kill_and_resume()
+            await self.desk.clear()
             kill_at += ROUND
             if self._has_time_to_kill(kill_at):
                 await asyncio.sleep(CALM)
                 stage.say(f"All is calm. The next kill comes at about {clock(kill_at)}.")
         await self.feeder.over.wait()
         stage.say("No more events: the last runs finish.")
-        await stage.until(
-            lambda: all(seen.state == "held" for seen in stage.board.open_runs()), at_most=stage.left + OVERRUN
-        )
-        await desk.clear()
-        if await stage.until(lambda: not stage.board.open_runs(), at_most=stage.left + OVERRUN):
+        await stage.until(lambda: not stage.going(), at_most=stage.left + OVERRUN)
+        await self.desk.clear()
+        if await stage.until(lambda: not stage.open_runs(), at_most=stage.left + OVERRUN):
             stage.say("Everything that was accepted has ended. Nothing is left to do.", "bold green")
         await asyncio.sleep(stage.left)
 
     def _has_time_to_kill(self, at: float) -> bool:
         """The first kill is made to fit, by the pace, unless the time is very short."""
-        if self.stage.seconds is None:
-            return True
-        if at == KILL_AT:
-            return self.stage.seconds >= TOO_SHORT_TO_KILL
-        return at + AFTER_A_KILL < self.stage.seconds
+        seconds = self.stage.seconds
+        return seconds is None or (seconds >= TOO_SHORT_TO_KILL if at == KILL_AT else at + AFTER_A_KILL < seconds)
 
     async def _at(self, when: float) -> None:
         """Until this moment of the story."""
         await asyncio.sleep(max(0.0, when * self.stage.pace - self.stage.elapsed))
+
+    async def _start_worker(self) -> None:
+        """Start another process, and find it at work: the store has a row of it."""
+        stage = self.stage
+        stage.joined_at = None
+        worker = stage.worker = await Child.start("Worker", "wakeful.demo.worker", log=stage.folder / "worker.log")
+        while stage.joined_at is None:
+            for one in await stage.reader.processes():
+                if one["pid"] == worker.process.pid and one["state"] == "alive":
+                    stage.joined_at = seconds_of(one["started_at"])
+            await asyncio.sleep(PAINT_EVERY)
+
+    async def _kill_and_resume(self) -> None:
+        """SIGKILL in the middle of some runs; a moment without a worker; then another one, and what it takes over.
+
+        Refunds come first: a kill would only cut off an answer that never comes anyway.
+        """
+        stage = self.stage
+        await stage.until(lambda: not self._acting(), at_most=PATIENCE)
+        await stage.until(lambda: self._in_the_middle() >= ENOUGH_RUNS, at_most=WAIT_FOR_ENOUGH * stage.pace)
+        await stage.until(lambda: self._in_the_middle() > 0, at_most=PATIENCE)
+        kill = await self._kill()
+        stage.say(f"kill -9: worker {kill.pid} dies in the middle of {number(len(kill.runs), 'run')}.", "bold red")
+        await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
+        kept = number(kill.kept, "finished step")
+        stage.say(f"No worker. Safe on disk: {kept}. Events still come in.", "bold yellow")
+        await self.feeder.file(", and nobody looks.")
+        await self.feeder.webhook("GitHub calls about {}: stored and answered {}, without a worker.")
+        await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
+        stage.say("Another worker is started on the same file.")
+        await self._start_worker()
+        await self._watch(kill)
+
+    async def _kill(self) -> Kill:
+        """SIGKILL, and what the dead leaves behind: runs that the store still calls running."""
+        stage, worker = self.stage, self.stage.worker
+        assert worker is not None, "the story kills only what it has started"  # noqa: S101
+        stage.worker = None
+        await worker.end()
+        await stage.look()
+        struck = stage.in_state("running")
+        stage.kept |= {run["id"]: len(recorded_of(run)) for run in struck}
+        stage.counter.bury(worker.process.pid, stage.recorded())
+        kill = Kill(worker.process.pid, [run["id"] for run in struck], sum(len(keys_of(run)) for run in struck))
+        self.kills.append(kill)
+        return kill
+
+    async def _watch(self, kill: Kill) -> None:
+        """Wait until the next worker goes on with each run, then until all of them have ended."""
+        stage, runs = self.stage, number(len(kill.runs), "run")
+
+        def going() -> list[dict[str, Any]]:
+            return [run for run in stage.going() if run["id"] in kill.runs]
+
+        def stuck() -> int:
+            return sum(not self._beginnings(run) for run in going())
+
+        if not await stage.until(lambda: not stuck(), at_most=PATIENCE):
+            kill.stuck = stuck()
+            stage.say(f"{number(kill.stuck, 'run')} did not go on within {PATIENCE:.0f} s.", "bold red")
+            return
+        began = [when for one in kill.runs for when in self._beginnings(stage.runs[one])]
+        if began and stage.joined_at is not None:
+            kill.resumed_after = max(0.0, min(began) - stage.joined_at)
+        stage.say(f"Worker {stage.at_work} took over at once: {runs} went on with the next step.", "bold green")
+        if await stage.until(lambda: not going(), at_most=PATIENCE):
+            steps, twice = number(kill.kept, "step"), len(stage.counter.repeated)
+            style = "bold red" if twice else "bold green"
+            stage.say(f"{runs} ended. Of {steps} finished before the kill, {twice} ran again.", style)
+
+    def _in_the_middle(self) -> int:
+        """How many runs have a step recorded, and one left to do."""
+        running = self.stage.in_state("running")
+        return sum(0 < len(recorded_of(run)) < len(STEPS[run["agent"]]) for run in running)
+
+    def _acting(self) -> bool:
+        """Whether an effect has come neither to its end nor to a person."""
+        refunds = [run for run in self.stage.open_runs() if ACT in STEPS[run["agent"]]]
+        return any(not {"confirmed", "held"} & {effect["state"] for effect in run["effects"]} for run in refunds)
+
+    def _beginnings(self, run: dict[str, Any]) -> list[float]:
+        """When the worker of now began steps of a run."""
+        executions = self.stage.counter.executions
+        some = [one for step in STEPS[run["agent"]] for one in executions.get((step, subject_of(run)), [])]
+        return [one.began_at for one in some if one.worker == self.stage.at_work]
+
+
+async def open_bank(folder: Path) -> Child:
+    """Start the bank on a port that is open before it, so that no caller comes too early."""
+    with socket.create_server((HOST, 0)) as listener:
+        os.environ[PORT], descriptor = str(listener.getsockname()[1]), listener.fileno()
+        words, log = (str(folder / "bank.log"), str(descriptor)), folder / "bank-errors.log"
+        return await Child.start("The bank", "wakeful.demo.bank", *words, log=log, pass_fds=[descriptor])

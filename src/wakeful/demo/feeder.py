@@ -1,4 +1,4 @@
-"""What comes in, and when: a steady mix, and now and then something that makes trouble.
+"""What comes in, and when: a steady mix, and now and then an event that makes trouble.
 
 Each event goes in by the one door (`app.emit`) and is answered when it is on disk; the answers are remembered here, to be
 looked for in the store at the end. A webhook is answered likewise, over HTTP. Files go into a folder without any answer:
@@ -8,81 +8,87 @@ the worker that reads the folder must find them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import heapq
+import hmac
 import itertools
+import json
 import math
+import os
+import secrets
+import socket
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx2
+import uvicorn
+
 from wakeful.app import App
-from wakeful.demo.bank import Way
-from wakeful.demo.github import GitHub
+from wakeful.demo.app import HOOK, HOOK_SECRET
+from wakeful.demo.bank import HOST, Way
+from wakeful.demo.stage import Stage
 from wakeful.model import Receipt
+from wakeful.tokens import new_token
 
 ROUND = 40.0
 FEED_EVERY = 0.75
 LAST_RUNS = 5.0  # what the last runs need after the last event
+LONGEST = 30.0  # for an answer, on a machine that has other things to do
 REFUSED = 401
 HOSTS = ("web", "db", "cache", "queue", "mail")
 
+Sending = tuple[float, Callable[[], Awaitable[object]]]  # when, in seconds at pace 1, and what
+
 
 class Feeder:
-    """Makes events and sends them in. `say` tells of what is worth a line."""
+    """Makes events and sends them in."""
 
-    def __init__(self, app: App, inbox: Path, github: GitHub, say: Callable[[str], None] = print) -> None:
-        self._app = app
-        self._inbox = inbox
-        self._github = github
-        self._say = say
+    def __init__(self, app: App, inbox: Path, http: httpx2.AsyncClient, stage: Stage) -> None:
+        self._app, self._inbox, self._http, self._stage = app, inbox, http, stage
+        self._say = partial(stage.say, minor=True)
         self._numbers = defaultdict(lambda: itertools.count(1), P=itertools.count(101), T=itertools.count(501))
         self._last_payment: dict[str, Any] = {}
         self.receipts: list[Receipt] = []
-        self.dropped: list[str] = []
+        self.dropped: list[str] = []  # files
         self.called = 0  # webhooks
         self.forged = 0  # and those of a caller that does not know the secret
         self.turned_away = 0
         self.duplicates = 0
-        self.corrections: dict[str, dict[str, Any]] = {}  # what the data of a poisoned payment should have been
         self.over = asyncio.Event()
 
-    async def play(self, elapsed: Callable[[], float], seconds: float | None, pace: float) -> None:
+    async def play(self) -> None:
         """Feed, until shortly before the end."""
+        seconds, pace = self._stage.seconds, self._stage.pace
         last = math.inf if seconds is None else max(1.0, seconds - LAST_RUNS * pace)
-        for at, send in self._schedule():
+        for at, send in heapq.merge(self._regular(), self._trouble(), key=lambda sending: sending[0]):
             if at * pace >= last:
                 break
-            await asyncio.sleep(max(0.0, at * pace - elapsed()))
+            await asyncio.sleep(max(0.0, at * pace - self._stage.elapsed))
             await send()
         self.over.set()
 
-    def _schedule(self) -> Iterator[tuple[float, Callable[[], Awaitable[object]]]]:
-        """When, at pace 1, and what: the steady mix, and beside it what comes in each round."""
+    def _regular(self) -> Iterator[Sending]:
         mix = (self.payment, self.ticket, self.payment, self.host, self.payment, self.ticket)
-        regular = zip(itertools.count(0.0, FEED_EVERY), itertools.cycle(mix), strict=False)
-        next_regular = next(regular)
-        for number in itertools.count():
-            for at, send in (
-                (0.2, partial(self.refund, "transfer")),
-                (1.2, self.file),
-                (1.4, self.signed_webhook),
-                (1.6, self.unmatched),
-                (2.0, partial(self.refund, "card")),
-                (2.6, self.poison),
-                (3.2, partial(self.refund, "cheque")),
-                (3.8, self.unknown_host),
-                (4.2, self.forged_webhook),
-                (5.0, self.again),
-                (6.4, self.payment),
-                (6.5, self.payment),
-                (6.7, self.payment),
-                (6.8, self.payment),
-            ):
-                while next_regular[0] < number * ROUND + at:
-                    yield next_regular
-                    next_regular = next(regular)
-                yield number * ROUND + at, send
+        return zip(itertools.count(0.0, FEED_EVERY), itertools.cycle(mix), strict=False)
+
+    def _trouble(self) -> Iterator[Sending]:
+        """Each kind once in a round; at last enough payments for a kill in the middle of their runs."""
+        for begin in itertools.count(0.0, ROUND):
+            yield begin + 0.2, partial(self.refund, "transfer")
+            yield begin + 1.2, self.file
+            yield begin + 1.4, self.webhook
+            yield begin + 1.6, self.unmatched
+            yield begin + 2.0, partial(self.refund, "card")
+            yield begin + 2.6, self.poison
+            yield begin + 3.2, partial(self.refund, "cheque")
+            yield begin + 3.8, self.unknown_host
+            yield begin + 4.2, self.forged_webhook
+            yield begin + 5.0, self.again
+            for at in (6.4, 6.5, 6.7, 6.8):
+                yield begin + at, self.payment
 
     # the steady mix
 
@@ -101,16 +107,15 @@ class Feeder:
 
     # trouble
 
-    async def poison(self) -> None:
-        """Data that does not fit the agent's model."""
-        data = {"id": self._next("P")[1], "invoice": 7, "amount": "plenty", "currency": "EUR"}
-        self.corrections[str(data["id"])] = {**data, "amount": "27.50"}
-        await self._send("payment.received", data)
-
     async def refund(self, way: Way) -> None:
         """The bank will pay it, and not answer in time."""
         number, name = self._next("R")
         await self._send("refund.requested", {"id": name, "amount": f"{number + 11}.50", "way": way})
+
+    async def poison(self) -> None:
+        """Data that does not fit the agent's model."""
+        data = {"id": self._next("P")[1], "invoice": 7, "amount": "plenty", "currency": "EUR"}
+        await self._send("payment.received", data)
 
     async def unknown_host(self) -> None:
         """A step of its run will fail, and would every time."""
@@ -133,23 +138,22 @@ class Feeder:
         self.dropped.append(name)
         self._say(f"{name} was dropped into inbox/{ending}")
 
-    async def signed_webhook(self) -> None:
-        asked, status = await self.webhook()
-        self._say(f"GitHub calls a webhook about {asked}: signed, stored, answered {status}.")
-
-    async def webhook(self) -> tuple[str, int]:
-        """A signed request comes in over HTTP: what it is about, and the status of the answer."""
+    async def webhook(self, words: str = "GitHub calls a webhook about {}: signed, stored, answered {}.") -> None:
+        """A signed request comes in over HTTP."""
+        number = 6 + self._next("shop")[0]
         self.called += 1  # before the answer: a caller that is interrupted in between has called all the same
-        asked, status, receipts = await self._github.open_pull_request()
-        self.receipts += receipts
-        return asked, status
+        answer = await self._call(number, os.environ[HOOK_SECRET])
+        self.receipts += [Receipt.from_json(one) for one in answer.json()["events"]] if answer.is_success else []
+        self._say(words.format(f"shop#{number}", answer.status_code))
 
     async def forged_webhook(self) -> None:
         """The same from a caller that does not know the secret."""
-        status = await self._github.pretend()
+        status = (await self._call(6, "password")).status_code
         self.forged += 1
         self.turned_away += status == REFUSED
         self._say(f"A webhook with a wrong signature: answered {status}, kept in quarantine.")
+
+    # ways in
 
     def _next(self, kind: str) -> tuple[int, str]:
         number = next(self._numbers[kind])
@@ -157,8 +161,44 @@ class Feeder:
 
     async def _send(self, kind: str, data: dict[str, Any], event: str | None = None) -> str:
         receipt = await self._app.emit(kind, data, id=event or data["id"], subject=data["id"])
-        if receipt.status == "duplicate":
-            self.duplicates += 1
-        else:
-            self.receipts.append(receipt)
+        is_new = receipt.status != "duplicate"
+        self.receipts += [receipt] if is_new else []
+        self.duplicates += not is_new
         return receipt.status
+
+    async def _call(self, number: int, secret: str) -> httpx2.Response:
+        """The webhook, as GitHub calls it about a new pull request."""
+        repository = {"name": "shop", "full_name": "octo/shop"}
+        body = json.dumps({"action": "opened", "number": number, "repository": repository}).encode()
+        headers = {
+            "Content-Type": "application/json",
+            "X-GitHub-Event": "pull_request",
+            "X-GitHub-Delivery": f"delivery-{number}",
+            "X-Hub-Signature-256": "sha256=" + hmac.new(secret.encode(), body, "sha256").hexdigest(),
+        }
+        return await self._http.post(HOOK, content=body, headers=headers)
+
+
+class Server(uvicorn.Server):
+    """uvicorn, without a say over signals: those are the director's."""
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        return contextlib.nullcontext()
+
+
+@contextlib.asynccontextmanager
+async def served(app: App) -> AsyncIterator[httpx2.AsyncClient]:
+    """Serve a running app on a free port, as `wakeful serve` would beside `wakeful worker`; gives a client of it. No other
+    program knows the secret of its webhook, or its token.
+    """
+    os.environ[HOOK_SECRET] = secrets.token_hex(16)
+    server = Server(uvicorn.Config(app.asgi(token=new_token()), log_config=None, access_log=False, lifespan="off"))
+    with socket.create_server((HOST, 0)) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        address = f"http://{HOST}:{listener.getsockname()[1]}"
+        try:
+            async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=LONGEST) as http:
+                yield http
+        finally:
+            server.should_exit = True
+            await serving

@@ -1,54 +1,69 @@
-"""The stage: looks at the store, at the counter and at the bank's book, tells what is new in them, and has it drawn."""
+"""The stage: what the store, the steps and the bank say at this moment, what was told about it, and the time of the story.
+
+Runs, events and effects are objects of the reader, as the HTTP API shows them.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from wakeful.demo.bank import Book
-from wakeful.demo.board import Board
-from wakeful.demo.child import Bank, Child
-from wakeful.demo.counter import Counter
-from wakeful.demo.orders import pace_for
-from wakeful.demo.scene import Advice, Message, Scene, reason_of, row_of, what_became_of
-from wakeful.demo.view import View
+from wakeful.clock import SECOND
+from wakeful.demo.app import ACT, STEPS
+from wakeful.demo.outside import Book, Counter, Key
+from wakeful.demo.processes import Child
+from wakeful.model import FINAL_RUN_STATES
+from wakeful.reader import Reader
+from wakeful.resources.desk import looking
+from wakeful.resources.run_reading import whole_runs
+from wakeful.resources.words import moment
+from wakeful.testing.waiting import until
 
-PAINT_EVERY = 0.125
+PAGE = 100
 HEADLINE_STAYS = 2.0
-REMEMBERED = 60
 TOLD_EFFECTS = {"held": "bold magenta", "confirmed": "bold green", "abandoned": "bold yellow"}
+
+
+class Message(NamedTuple):
+    """A happening, in words."""
+
+    at: float
+    text: str
+    style: str = ""
 
 
 @dataclass(slots=True)
 class Stage:
-    """Everything that is seen and said, the processes that are watched, and the time of the story."""
+    """All that is seen and said."""
 
-    board: Board
-    counter: Counter
-    book: Book
-    view: View
-    store: str
+    reader: Reader
     folder: Path
+    store: str
     seconds: float | None
     keep: bool
+    counter: Counter
+    book: Book
+    runs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    events: dict[str, dict[str, Any]] = field(default_factory=dict)
+    kept: dict[str, int] = field(default_factory=dict)  # by run: the steps on disk when its worker was killed
     worker: Child | None = None
-    bank: Bank | None = None
-    advice: Callable[[], Advice | None] = lambda: None
+    joined_at: float | None = None  # when the worker was found at work
+    messages: list[Message] = field(default_factory=list)
+    headline: Message | None = None
     _begun: float = field(default_factory=time.monotonic)
-    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _looked: asyncio.Event = field(default_factory=asyncio.Event)
-    _messages: list[Message] = field(default_factory=list)
-    _headline: Message = field(default_factory=lambda: Message(0.0, ""))
     _told: set[tuple[str, ...]] = field(default_factory=set)
+
+    # time, and words
 
     @property
     def pace(self) -> float:
-        return pace_for(self.seconds)
+        """1 as it should be watched; less, so that the whole story, of 20 seconds, fits into a short time."""
+        return 1.0 if self.seconds is None else min(1.0, max(0.3, self.seconds / 20))
 
     @property
     def elapsed(self) -> float:
@@ -61,84 +76,166 @@ class Stage:
     @property
     def at_work(self) -> int | None:
         """The worker that has joined."""
-        return None if self.worker is None or self.worker.joined_at is None else self.worker.pid
+        return None if self.worker is None or self.joined_at is None else self.worker.process.pid
 
     def say(self, text: str, style: str = "", *, minor: bool = False) -> None:
         """Tell what happened. The headline changes for what matters, and for the rest only when it has been read."""
-        message = Message(self.elapsed, text, style)
-        self._messages = [*self._messages, message][-REMEMBERED:]
-        if not minor or message.at - self._headline.at > HEADLINE_STAYS:
-            self._headline = message
-        self.view.tell(message)
-
-    async def look(self) -> None:
-        """Read all there is, whole and one at a time: what was true before this call is in it. What runs do is counted
-        before it is stored, so the store comes first.
-        """
-        async with self._looking:
-            await self.board.read()
-            self.counter.read()
-            self.book.read()
-        self._tell_news()
-        self._looked.set()
-        self._looked.clear()
+        self.messages.append(Message(self.elapsed, text, style))
+        if self.headline is None or not minor or self.elapsed - self.headline.at > HEADLINE_STAYS:
+            self.headline = self.messages[-1]
 
     async def until(self, condition: Callable[[], bool], *, at_most: float) -> bool:
-        """Wait until something is seen, but no longer than so many seconds. `show` looks meanwhile."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(at_most):
-                while not condition():
-                    await self._looked.wait()
+        """Wait until something is seen, but no longer than so many seconds. The director looks meanwhile."""
+        with suppress(TimeoutError):
+            await until(condition, within=at_most)
         return condition()
 
-    async def show(self) -> None:
-        """Look and paint, again and again. Raises ChildDied."""
-        while True:
-            for what, child in (("Worker", self.worker), ("The bank", self.bank)):
-                if child is not None:
-                    child.check(what)
-            await self.look()
-            self.view.paint(self._scene())
-            await asyncio.sleep(PAINT_EVERY)
+    # looking
+
+    async def look(self) -> None:
+        """Read the new events and runs, and the runs that are not at their end or that a person may replay; then the files,
+        because a step is counted before it is stored. At last tell what is new.
+        """
+        new = await self._new("runs", "id", self.runs)
+        events = await self._new("events", "key", self.events)  # after the runs, so that the event of each is known
+        changing = [run["id"] for run in self.runs.values() if is_open(run) or run["state"] == "dead"]
+        whole = await whole_runs(looking(self.reader), [*changing, *new])
+        self.events |= events
+        self.runs |= {run["id"]: run for run in whole if run is not None}
+        self.counter.read()
+        self.book.read()
+        self._tell_news()
+
+    async def _new(self, noun: str, key: str, known: dict[str, Any]) -> dict[str, Any]:
+        """The part of a listing that was not seen yet, the oldest first. Listings begin with the newest."""
+        read = self.reader.runs if noun == "runs" else self.reader.events
+        page = await read(limit=PAGE)
+        found = page[noun]
+        while page["next"] is not None and found[-1][key] not in known:
+            page = await read(limit=PAGE, after=page["next"])
+            found += page[noun]
+        return {one[key]: one for one in reversed(found) if one[key] not in known}
 
     def _tell_news(self) -> None:
-        for seen in self.board.runs.values():
-            if seen.state == "dead" and self._is_news("dead", seen.id):
-                self.say(f"Dead letter: {seen.agent}, {seen.subject}: {reason_of(seen)}", "red", minor=True)
+        for run in self.in_state("dead"):
+            if self._is_news("dead", run["id"]):
+                words = f"{run['agent']}, {subject_of(run)}: {reason_of(run, run['error'])}"
+                self.say(f"Dead letter: {words}", "red", minor=True)
         for step, subject in self.counter.retried:
             if self._is_news("retried", step, subject):  # only the first retry of a step
                 self.say(f"Step {step} failed for {subject}, which may pass: it is tried again.", "yellow", minor=True)
-        for seen, effect in self.board.effects():
-            if effect.state in TOLD_EFFECTS and self._is_news(effect.id, effect.state):
-                self.say(what_became_of(seen, effect, self.book.page(seen.subject)), TOLD_EFFECTS[effect.state])
-        for seen in self.board.runs.values():
-            if seen.state == "done" and seen.remedies and self._is_news("repaired", seen.id):
-                self.say(
-                    f"{seen.subject} is done: repaired and replayed by {seen.remedies[-1].operator}.", "bold green"
-                )
+        for run, effect in self.effects():
+            if effect["state"] in TOLD_EFFECTS and self._is_news(effect["id"], effect["state"]):
+                self.say(self.story_of(run, effect), TOLD_EFFECTS[effect["state"]])
+        for run in self.in_state("done"):
+            if run["remedies"] and self._is_news("repaired", run["id"]):
+                person = run["remedies"][-1]["operator"]
+                self.say(f"{subject_of(run)} is done: repaired and replayed by {person}.", "bold green")
 
     def _is_news(self, *what: str) -> bool:
         """True once."""
-        before = len(self._told)
+        is_news = what not in self._told
         self._told.add(what)
-        return len(self._told) > before
+        return is_news
 
-    def _scene(self) -> Scene:
-        board, counter, worker = self.board, self.counter, self.worker
-        counts = {
-            "events accepted": len(board.accepted()),
-            "runs done": board.count("done"),
-            "runs open": len(board.open_runs()),
-            "steps finished": counter.finished,
-            "retries": len(counter.retried),
-            "dead letters": board.count("dead"),
-            "runs resumed": sum(seen.was_resumed for seen in board.runs.values()),
-            "steps executed twice": len(counter.repeated),
-            "effects done": sum(effect.state == "confirmed" for _, effect in board.effects()),
-            "effects done twice": sum(page.booked > 1 for page in self.book.pages.values()),
-            "held for a person": len(board.held()),
+    # questions
+
+    def accepted(self) -> list[dict[str, Any]]:
+        """Every event but those in quarantine: these were not let in, and wake no agent."""
+        return [event for event in self.events.values() if event["state"] != "quarantined"]
+
+    def in_state(self, *states: str) -> list[dict[str, Any]]:
+        return [run for run in self.runs.values() if run["state"] in states]
+
+    def open_runs(self) -> list[dict[str, Any]]:
+        return [run for run in self.runs.values() if is_open(run)]
+
+    def going(self) -> list[dict[str, Any]]:
+        """The runs that come to their end without a person."""
+        return [run for run in self.open_runs() if run["state"] != "held"]
+
+    def effects(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Everything that was done outside, or begun, each with its run."""
+        return [(run, effect) for run in self.runs.values() for effect in run["effects"]]
+
+    def held(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """The effects that wait for a person."""
+        return [(run, effect) for run, effect in self.effects() if is_open(run) and effect["state"] == "held"]
+
+    def recorded(self) -> Iterator[Key]:
+        """Every step that the store holds as done."""
+        return (key for run in self.runs.values() for key in keys_of(run))
+
+    def counts(self) -> dict[str, int]:
+        """The figures that are always in sight, in their order."""
+        return {
+            "events accepted": len(self.accepted()),
+            "steps finished": self.counter.finished,
+            "runs done": len(self.in_state("done")),
+            "retries": len(self.counter.retried),
+            "runs open": len(self.open_runs()),
+            "dead letters": len(self.in_state("dead")),
+            "steps executed twice": len(self.counter.repeated),
+            "runs resumed": sum(self.runs[run]["crashes"] > 0 for run in self.kept),
+            "effects done": sum(effect["state"] == "confirmed" for _, effect in self.effects()),
+            "effects done twice": sum(page["booked"] > 1 for page in self.book.pages.values()),
+            "held for a person": len(self.held()),
         }
-        state = "none" if worker is None else f"{worker.pid} {'at work' if self.at_work else 'starts'}"
-        rows = [row_of(seen, counter, self.at_work, time.time()) for seen in list(board.runs.values())[-REMEMBERED:]]
-        times = (self.elapsed, self.seconds)
-        return Scene(*times, self.folder, self.keep, self._headline, self._messages, state, counts, rows, self.advice())
+
+    def story_of(self, run: dict[str, Any], effect: dict[str, Any]) -> str:
+        """An effect in words: what went wrong, what was done about it, and how often the bank did it."""
+        subject, state, tries = subject_of(run), effect["state"], effect["tries"]
+        kept = self.kept.get(run["id"], len(STEPS[run["agent"]]))
+        trouble = "the kill cut off the answer" if ACT in STEPS[run["agent"]][kept : kept + 1] else "answered too late"
+        if state == "held":
+            return f"{effect['action']} {subject}: {trouble}; done or not? Held for a person."
+        story = f"{trouble}; looked for and found: " if self.book.count("looked", subject) else ""
+        if effect["settled_by"] is not None:
+            verb = "abandoned" if state == "abandoned" else "repeated" if tries > 1 else "confirmed"
+            story = f"{trouble}; held, {verb} by {effect['settled_by']}: "
+        elif tries > 1:
+            reason = " under the same id" if effect["safety"] == "idempotent" else ", as it was not there"
+            story = f"{trouble}; asked again{reason}: "
+        return f"{effect['action']} {subject}: {story}done {times(self.book.count('booked', subject))}."
+
+
+def is_open(run: dict[str, Any]) -> bool:
+    return run["state"] not in FINAL_RUN_STATES
+
+
+def subject_of(run: dict[str, Any]) -> str:
+    """The payment, ticket, host, refund, file or pull request that a run is about."""
+    return str(run["event"]["data"]["id"])
+
+
+def recorded_of(run: dict[str, Any]) -> list[str]:
+    """The steps of a run that the store holds as done, in their order. A confirmed effect is one of them."""
+    done = {step["name"] for step in run["steps"] if step["state"] == "done"}
+    done |= {ACT for effect in run["effects"] if effect["state"] == "confirmed"}
+    return [name for name in STEPS[run["agent"]] if name in done]
+
+
+def keys_of(run: dict[str, Any]) -> list[Key]:
+    """Its recorded steps as the counter names them: it counts neither emitted events nor what is done outside."""
+    return [(name, subject_of(run)) for name in recorded_of(run) if name != ACT and not name.startswith("emit ")]
+
+
+def reason_of(run: dict[str, Any], error: dict[str, Any] | None) -> str:
+    """Why a run is dead, or was before its remedy, as short as it can be said."""
+    words = str(error["message"]) if error else "unknown"
+    return words.partition(f"does not fit agent {run['agent']}: ")[2] or words
+
+
+def seconds_of(text: str) -> float:
+    """A time of the API in seconds since 1970."""
+    return (moment(text) or 0) / SECOND
+
+
+def times(count: int) -> str:
+    """Once, twice, 3 times."""
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from wakeful.demo.app import app
-from wakeful.demo.orders import pace, told_to_end
+from wakeful.demo.processes import pace, told_to_end
 from wakeful.telemetry.logs import configure_logs
 
 

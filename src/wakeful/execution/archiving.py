@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.archive import append_to_day
 from wakeful.stores.reads import ReadsDatabase
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.alarms import ResolveAlarms
 from wakeful.stores.verbs.keeping import Family
 
 WholeRuns = Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any] | None]]]  # by their ids, many at once
-
-
-class ResolvingStore(Protocol):
-    """Where the alarm about the archive is resolved."""
-
-    async def resolve_alarms(self, request: ResolveAlarms, /) -> Any: ...
 
 
 class Archive:
@@ -30,7 +25,7 @@ class Archive:
         folder: Path,
         reads: ReadsDatabase,
         whole_runs: WholeRuns,
-        store: ResolvingStore,
+        store: Doer,
         alarm: Callable[[str, str], None],
     ) -> None:
         self._key = f"archive/{app}"
@@ -48,7 +43,7 @@ class Archive:
         if runs:
             await asyncio.to_thread(append_to_day, self._folder, runs, await self._reads.time())
             if self._alarmed:
-                await self._store.resolve_alarms(ResolveAlarms([self._key]))
+                await self._store.do(ResolveAlarms([self._key]))
                 self._alarmed = False
 
     def note_trouble(self, text: str) -> None:

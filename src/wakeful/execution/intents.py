@@ -19,6 +19,7 @@ from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, EffectFacts
 from wakeful.redaction import redact
 from wakeful.stored_errors import words_of
+from wakeful.stores.origins import was_restored
 from wakeful.stores.verbs.effects import OpenEffect
 from wakeful.stores.verbs.operation_keys import OpenOnce
 from wakeful.values import arguments_of, plain, schema_of_result
@@ -70,7 +71,7 @@ async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str
     ledger of then cannot know: it is settled like a call whose process died.
     """
     store = attempt.surroundings.store
-    if store.restored_before and await store.was_restored(attempt.claim):
+    if store.database.restored_before and await was_restored(store.database, attempt.claim):
         return "unknown", RESTORED
     return "intent", None
 
@@ -120,9 +121,9 @@ async def store_intent(
         else OpenOnce(claim, around.app, effect, lambda: judge(facts), locks_held(claim), span=action.options.once_for)
     )
     if action.reference in around.declared or effect.undoes is not None:
-        return await around.store.open_effect(request)
+        return await around.store.do(request)
     request.declares = (around.app, action.reference, action.name, schema_of_result(action.function))
-    stored = await around.store.open_effect(request)
+    stored = await around.store.do(request)
     around.declared.add(action.reference)
     return stored
 
@@ -130,7 +131,7 @@ async def store_intent(
 async def store_held(attempt: Attempt, effect: Effect, undoes: Effect) -> None:
     """Store an undo that waits for a person from the start: policy is not asked, because nothing is to happen."""
     request = OpenEffect(attempt.claim, attempt.app, effect, lambda: ALLOWED, undoes_key=undoes.business_key)
-    await attempt.surroundings.store.open_effect(request)
+    await attempt.surroundings.store.do(request)
 
 
 async def changed_arguments(attempt: Attempt, action: Action[..., Any], text: str) -> str | None:

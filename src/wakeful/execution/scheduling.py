@@ -161,7 +161,7 @@ async def _store_change(attempt: Attempt, request: ScheduleByRun) -> Step | None
     """Store a change of a schedule together with the step that tells of it; None: another process was first."""
     around = attempt.surroundings
     await attempt.record.save_facts()
-    stored = await around.store.schedule_by_run(request)
+    stored = await around.store.do(request)
     if stored is not None and around.schedules is not None:
         around.schedules.tell_changed()
     return stored

@@ -261,7 +261,7 @@ async def _store_approval(attempt: Attempt, step: Step, approval: Approval, *, a
     if again is None:
         claim.steps = [*claim.steps, step]  # to be withdrawn with the run, however this attempt ends
     alarm = alarm_about(attempt, step, approval, again)
-    await attempt.surroundings.store.ask(AskPerson(claim, attempt.app, step, approval, again, alarm))
+    await attempt.surroundings.store.do(AskPerson(claim, attempt.app, step, approval, again, alarm))
 
 
 def alarm_about(attempt: Attempt, step: Step, approval: Approval, again: str | None) -> Alarm:
@@ -314,7 +314,7 @@ async def _reach(attempt: Attempt, step: Step, what: str, *, wait: Wait | None =
         await attempt.record.save_facts()
         around = attempt.surroundings
         error = to_json(describe(late)).decode()
-        ended = await around.store.end_wait(EndWait(attempt.claim, step, error, wait, around.matches))
+        ended = await around.store.do(EndWait(attempt.claim, step, error, wait, around.matches))
         if (codec := around.codec) is not None:
             refuse_forged_step(attempt.claim, ended, codec)
     if ended.state == "failed":

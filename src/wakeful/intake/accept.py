@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wakeful.clock import Clock, from_datetime, to_text
 from wakeful.errors import ConfigError, did_you_mean
@@ -34,21 +34,16 @@ from wakeful.model import (
 )
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
 from wakeful.policy.loops import Chain, ChainLimits
-from wakeful.stores.request import Doer
+from wakeful.stores.user_transaction import accept_within
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.locks import HeldLock
-from wakeful.stores.verbs.sending import SendEvent, Sent
+from wakeful.stores.verbs.sending import SendEvent, SentBy
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 LONGEST_TRACE = 64
 BUDGET_RULE = "budget of conditions"
-
-
-class AcceptingStore(Doer, Protocol):
-    """Where events go."""
-
-    async def accept(self, request: AcceptEvents) -> list[Receipt]: ...
-
-    async def accept_within(self, connection: Any, request: AcceptEvents) -> list[Receipt]: ...
 
 
 class Door:
@@ -58,7 +53,7 @@ class Door:
         self,
         app: str,
         router: Router,
-        store: AcceptingStore,
+        store: DatabaseStore,
         clock: Clock,
         *,
         owners: dict[str, str | None],
@@ -97,7 +92,7 @@ class Door:
         written: Callable[[Receipt], str] | None = None,
         adopts: bool = False,
         aliases: tuple[str, ...] = (),
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
         them has a name that is not for those `by` whom it comes.
@@ -115,11 +110,11 @@ class Door:
         arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
         if within is not None:
-            receipts = await self._store.accept_within(within, request)
+            receipts = await accept_within(self._store, within, request)
         elif sent is not None:
             receipts = (await self._store.do(SendEvent(request, sent.verb, sent.words, by=sent.by))).receipts
         else:
-            receipts = await self._store.accept(request)
+            receipts = await self._store.do(request)
         for event, receipt in zip(events, receipts, strict=False):
             if receipt.conflict:
                 self._on_conflict(event)

@@ -15,7 +15,7 @@ from wakeful.model import Decision, Flow, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
-from wakeful.stores.stored import StoredEvent
+from wakeful.stores.stored import EventToFeed
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.triggers.past import read_past
 
@@ -64,7 +64,7 @@ def read_window(since: str, until: str | None, *, now: Microseconds) -> tuple[Mi
     return first, last
 
 
-def has(event: StoredEvent, *, denied: bool = False) -> bool:
+def has(event: EventToFeed, *, denied: bool = False) -> bool:
     """Did the agent get this event? One that it did nothing with, because of a condition or too late, can be fed to it; one that
     was `denied` to it too, if a person says so.
     """
@@ -72,13 +72,13 @@ def has(event: StoredEvent, *, denied: bool = False) -> bool:
     return event.admission is not None and (event.admission not in free or event.run_id is not None)
 
 
-async def stored_events(reads: ReadsDatabase, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[StoredEvent]]:
+async def stored_events(reads: ReadsDatabase, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[EventToFeed]]:
     """Page by page, oldest first."""
     fits = type_matcher(feeding.type)
     prefix, after = feeding.type.partition(WILDCARD)[0], 0
     while True:
         window = (feeding.app, prefix, feeding.since, feeding.until, feeding.agent, after, BATCH, int(whole))
-        page = [StoredEvent(*row) for row in await reads.fetch("list_events_to_feed", *window)]
+        page = [EventToFeed(*row) for row in await reads.fetch("list_events_to_feed", *window)]
         yield [event for event in page if fits(event.type)]
         if len(page) < BATCH:
             return
@@ -108,8 +108,8 @@ async def feed_events(
     *,
     by: Actor,
     note: str | None = None,
-    judge: Callable[[StoredEvent], Decision] | None = None,
-    flow: Callable[[StoredEvent], Flow] | None = None,
+    judge: Callable[[EventToFeed], Decision] | None = None,
+    flow: Callable[[EventToFeed], Flow] | None = None,
     most: int | None = None,
     pace: Pace | None = None,
     progress: Progress = nobody_looks,

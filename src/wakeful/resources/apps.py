@@ -6,7 +6,7 @@ A process that starts the code of a retired app brings it back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from typing_extensions import TypedDict
 
@@ -20,6 +20,10 @@ from wakeful.resources.parameters import Param
 from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Look, plain
 from wakeful.stores import known as stored
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
+
 
 SHOWN_NAMES = 4
 
@@ -97,7 +101,7 @@ Live = Annotated[bool, Param("although live workers serve it")]
 
 async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
     plan = await plan_retirement(desk.reads, name)
-    store = cast("retiring.Retiring", desk.store)
+    store = cast("DatabaseStore", desk.store)
     try:
         done = await retiring.retire(desk.reads, store, plan, by=desk.by, note=desk.note, live=live)
     except StillServed as error:

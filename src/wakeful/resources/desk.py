@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
 from pydantic_core import from_json
 from typing_extensions import get_type_hints
@@ -22,18 +22,12 @@ from wakeful.resources.fields import AsCutJson, AsError, AsFlag, AsJson, AsMomen
 from wakeful.stores.health import health
 from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it as theirs
 from wakeful.stores.reads import ReadsDatabase, cursor_of, next_of, shown
-from wakeful.stores.request import Actor, Request
+from wakeful.stores.request import Actor, Doer
 from wakeful.stores.shown_errors import shown_error
 
 V = TypeVar("V")
 R = TypeVar("R")
 Row = Sequence[Any]
-
-
-class Doing(Protocol):
-    """What carries requests out: a store."""
-
-    async def do(self, request: Request[R], /) -> R: ...
 
 
 class Reads(ReadsDatabase):
@@ -88,7 +82,7 @@ class Desk:
 
     reads: Reads
     by: Actor
-    doing: Doing | None = None
+    doing: Doer | None = None
     note: str | None = None
     code: AppSide | None = None
     course: Course | None = None
@@ -97,7 +91,7 @@ class Desk:
     story: Story | None = None  # tells the story of an id; the room `why` stands above this one
 
     @property
-    def store(self) -> Doing:
+    def store(self) -> Doer:
         if self.doing is None:
             message = "this desk only reads"
             raise WakefulError(message)

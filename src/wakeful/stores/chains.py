@@ -1,4 +1,4 @@
-"""What is shown of the chain that an event is a part of."""
+"""The view of the chain that an event belongs to."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import WakefulError
 from wakeful.model import Event
-from wakeful.stores.verbs.take_in import Item, QuarantineKind
+from wakeful.stores.transaction import Fetcher
+from wakeful.stores.verbs.take_in import Item, QuarantineKind, items_of
 from wakeful.triggers.base import Trigger
 
 
@@ -59,9 +60,19 @@ class Batch:
 
 
 class Memory(Protocol):
-    """What a reader may ask of the store: the things that its source has seen."""
+    """The items that a source has seen, as its reader asks for them."""
 
     async def items_of(self, app: str, source: str) -> list[Item]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeenItems:
+    """The memory of a source in a store."""
+
+    database: Fetcher
+
+    async def items_of(self, app: str, source: str) -> list[Item]:
+        return await items_of(self.database, app, source)
 
 
 @dataclass(frozen=True, slots=True)

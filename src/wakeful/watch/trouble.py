@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
-from typing import Protocol
 
 from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.model import Decision, Event, Receipt
@@ -13,6 +12,7 @@ from wakeful.service import Background
 from wakeful.stores.alarm import Alarm, condition_alarm
 from wakeful.stores.known import waiting_channels
 from wakeful.stores.reads import ReadsDatabase
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.telemetry.logger import logger_of
 
@@ -20,16 +20,10 @@ FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
 
 
-class RaisingStore(Protocol):
-    """Where alarms are stored."""
-
-    async def raise_alarm(self, request: RaiseAlarm) -> None: ...
-
-
 class Trouble:
     """Raises the alarms of one app in this process."""
 
-    def __init__(self, app: str, store: RaisingStore, background: Background) -> None:
+    def __init__(self, app: str, store: Doer, background: Background) -> None:
         self._app = app
         self._store = store
         self._background = background
@@ -51,7 +45,7 @@ class Trouble:
         while self._pending:
             key, alarm = next(iter(self._pending.items()))
             try:
-                await self._store.raise_alarm(RaiseAlarm(alarm))
+                await self._store.do(RaiseAlarm(alarm))
             except StoreUnavailable:
                 await asyncio.sleep(1)
                 continue

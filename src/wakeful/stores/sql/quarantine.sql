@@ -1,4 +1,4 @@
--- What could not be taken in, for people: listed, looked at, and gone when it is settled and old.
+-- Quarantined inputs, for people: listed, shown, and removed when they are closed and old.
 
 -- page_of_quarantine(after, most, app, source, kind, state) --
 -- Newest first. Its bytes are not among it: a page of them would be large.
@@ -23,7 +23,7 @@ from wakeful_event event join wakeful_quarantine quarantine on quarantine.event_
 where event.key >= :lower and event.key < :upper order by event.key limit 2
 
 -- kept_of_source(app, source, kind, after, most) --
--- What waits for a person, the oldest first: whoever settles them all goes through them in this order.
+-- Inputs that wait for a person, the oldest first: the order in which a bulk operation goes through them.
 select quarantine.event_seq, event.key
 from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
 where quarantine.app = :app and quarantine.source = :source and quarantine.state = 'kept' and quarantine.event_seq > :after
@@ -31,7 +31,7 @@ where quarantine.app = :app and quarantine.source = :source and quarantine.state
 order by quarantine.event_seq limit :most
 
 -- waiting_inputs() --
--- How much waits for a person, of which source and why, with the newest of each.
+-- How many inputs wait for a person, by source and kind, with the newest of each.
 select waiting.app, waiting.source, waiting.kind, waiting.number, event.key, event.reason, event.accepted_at
 from (
   select app, source, kind, count(*) as number, max(event_seq) as newest from wakeful_quarantine where state = 'kept'
@@ -46,18 +46,18 @@ select (select event.key from wakeful_event event where event.seq = quarantine.e
 from wakeful_quarantine quarantine where quarantine.became = :became
 
 -- forget_headers(event_seq) --
--- With its bytes goes what came along with them.
+-- The headers are removed together with the bytes.
 update wakeful_quarantine set headers = null where event_seq = :event_seq and headers is not null
 
 -- remove_quarantine(event_seq) --
--- With the room that it took, if it counts there.
+-- Returns the room that it took, if it was counted.
 delete from wakeful_quarantine where event_seq = :event_seq
 returning app, case when kind = 'unverified' and state <> 'released' then coalesce(room, size * 4 / 3 + 1024) else 0 end
 
 -- oldest_event() --
--- The first one that is left.
+-- The oldest event in the store.
 select accepted_at from wakeful_event where seq = (select min(seq) from wakeful_event)
 
 -- sources_with_gone(app) --
--- Whose items are gone, some of them, and since when the first.
+-- Sources with items that are gone, and since when the first of them.
 select source, min(changed_at) from wakeful_source_item where app = :app and gone = 1 group by source

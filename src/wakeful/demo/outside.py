@@ -1,4 +1,7 @@
-"""The counter outside of the worker: a file to which every step's body adds a line when it begins and when it ends.
+"""What happened outside of the store, counted in two files that outlive every process.
+
+    steps.log   the body of each step adds a line when it begins and when it ends: `Counter` reads it
+    bank.log    the bank adds a line for each request and each booking: `Book` reads it
 
 The engine promises that a *finished* step never runs again, and finished means recorded in the store. So the counter and
 the store are compared, after each kill:
@@ -12,25 +15,39 @@ the store are compared, after each kill:
 from __future__ import annotations
 
 import asyncio
+import collections
+import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from wakeful.demo.lines import Lines, add_line
-from wakeful.demo.orders import pace
+from wakeful.demo.processes import pace
 
-VARIABLE = "WAKEFUL_DEMO_COUNTER"
+COUNTER = "WAKEFUL_DEMO_COUNTER"
 
-Key = tuple[str, str]  # the step's name, and the id of what it is about
+Key = tuple[str, str]  # the name of a step, and the id that its run is about
+
+
+def add_line(path: str | Path, **entry: Any) -> None:
+    """Add a line in one unbuffered write: a kill leaves it whole or leaves nothing of it."""
+    with Path(path).open("ab", buffering=0) as file:
+        file.write(json.dumps(entry).encode() + b"\n")
+
+
+def write_step(step: str, subject: str, what: str) -> None:
+    """Add a line to steps.log, if there is a director to read it."""
+    if (path := os.environ.get(COUNTER)) is not None:
+        add_line(path, at=time.time(), worker=os.getpid(), step=step, subject=subject, what=what)
 
 
 @asynccontextmanager
 async def counted(step: str, subject: str, seconds: float) -> AsyncIterator[None]:
     """The body of a step, which takes so long: a line when it begins, and one that says how it ends."""
-    write(step, subject, "began")
+    write_step(step, subject, "began")
     ending = "stopped"
     try:
         await asyncio.sleep(seconds * pace())
@@ -38,13 +55,27 @@ async def counted(step: str, subject: str, seconds: float) -> AsyncIterator[None
         yield
         ending = "finished"
     finally:
-        write(step, subject, ending)
+        write_step(step, subject, ending)
 
 
-def write(step: str, subject: str, what: str) -> None:
-    """Add a line, if there is a director to read it."""
-    if (path := os.environ.get(VARIABLE)) is not None:
-        add_line(path, {"at": time.time(), "worker": os.getpid(), "step": step, "subject": subject, "what": what})
+class Lines:
+    """Reads such a file as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._position = 0
+
+    def added(self) -> Iterator[dict[str, Any]]:
+        """The lines that were added since the last time."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._position)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # it is being written
+                self._position += len(line)
+                yield json.loads(line)
 
 
 @dataclass(slots=True)
@@ -56,23 +87,20 @@ class Execution:
     ended: str | None = None  # finished, failed or stopped
 
 
-class Counter:
-    """Reads the file as it grows, and judges."""
+class Counter(Lines):
+    """Reads steps.log, and judges."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lines = Lines(path)
-        self._recorded: set[Key] = set()
+        super().__init__(path)
         self.executions: dict[Key, list[Execution]] = {}
-        self.finished = 0
+        self.finished = self.cut_off = self.unsaved = 0
         self.retried: list[Key] = []
-        self.cut_off = 0
-        self.unsaved = 0
         self.repeated: list[Key] = []
+        self._recorded: set[Key] = set()  # in the store, when a worker died
 
     def read(self) -> None:
         """Take in the lines that were added since the last time."""
-        for line in self._lines.added():
+        for line in self.added():
             key, worker = (line["step"], line["subject"]), line["worker"]
             executions = self.executions.setdefault(key, [])
             if line["what"] == "began":
@@ -99,6 +127,20 @@ class Counter:
             self.cut_off += endings.count(None)
             self.unsaved += endings.count("finished") if key not in self._recorded else 0
 
-    def finished_keys(self) -> set[Key]:
-        """The steps that ran to their end at least once."""
-        return {key for key, all_of_it in self.executions.items() if any(one.ended == "finished" for one in all_of_it)}
+
+class Book(Lines):
+    """Reads the bank's book: counted where neither the worker nor the store can touch it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.pages: dict[str, collections.Counter[str]] = {}  # by the reference of a refund
+
+    def read(self) -> None:
+        """Take in the lines that were added since the last time."""
+        for line in self.added():
+            self.pages.setdefault(line["reference"], collections.Counter())[line["what"]] += 1
+
+    def count(self, what: str, reference: str | None = None) -> int:
+        """How often the bank did this: about one refund, or about all."""
+        pages = self.pages.values() if reference is None else [self.pages.get(reference, collections.Counter())]
+        return sum(page[what] for page in pages)

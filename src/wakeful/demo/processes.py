@@ -1,0 +1,78 @@
+"""The processes beside the director: a worker, which is going to be killed, and a bank. The director's side and theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+PACE = "WAKEFUL_DEMO_PACE"
+GRACE = 10.0
+
+
+class Failed(Exception):
+    """Another process did not do its part."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One process. Its session is its own, so that Ctrl-C reaches only the director."""
+
+    name: str
+    process: Process
+    log: Path
+    expected_to_end: bool = False
+
+    @classmethod
+    async def start(cls, name: str, module: str, *words: str, log: Path, pass_fds: Sequence[int] = ()) -> Self:
+        """Run a module; its output goes into the log."""
+        with log.open("ab") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", module, *words,
+                stdin=PIPE, stdout=output, stderr=output, pass_fds=pass_fds, start_new_session=True,
+            )  # fmt: skip
+        return cls(name, process, log)
+
+    def check(self) -> None:
+        """Raise Failed if it ended by itself."""
+        code = self.process.returncode
+        if code is not None and not self.expected_to_end:
+            ending = (
+                f"{self.name} {self.process.pid} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+            )
+            said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
+            raise Failed("\n".join([f"{ending}, and not by this demonstration. The end of its log:", *said]))
+
+    async def end(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal and wait for the end. SIGKILL leaves no chance to save anything; others get it after a while."""
+        self.expected_to_end = True
+        for one in (number, signal.SIGKILL):
+            with suppress(ProcessLookupError, TimeoutError):
+                self.process.send_signal(one)
+                await asyncio.wait_for(self.process.wait(), GRACE)
+
+
+# in the other process
+
+
+def pace() -> float:
+    """How fast the story goes: 1 as it should be watched, less for a shorter time. The director sets it."""
+    return float(os.environ.get(PACE, "1"))
+
+
+async def told_to_end() -> None:
+    """Wait for SIGTERM, or for the end of standard input: that comes when the director is gone, however it went."""
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, over.set)
+    loop.add_reader(sys.stdin, over.set)  # the director writes nothing: there is only an end to be read
+    await over.wait()
+    loop.remove_reader(sys.stdin)
