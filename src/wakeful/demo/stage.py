@@ -99,7 +99,7 @@ class Stage:
         new = await self._new("runs", "id", self.runs)
         events = await self._new("events", "key", self.events)  # after the runs, so that the event of each is known
         changing = [run["id"] for run in self.runs.values() if is_open(run) or run["state"] == "dead"]
-        whole = await whole_runs(looking(self.reader), [*changing, *new])
+        whole: Any = await whole_runs(looking(self.reader), [*changing, *new])
         self.events |= events
         self.runs |= {run["id"]: run for run in whole if run is not None}
         self.counter.read()

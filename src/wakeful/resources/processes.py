@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import TypedDict
 
 from wakeful.resources.desk import NOW, Desk
-from wakeful.resources.fields import MomentOrNone, Seconds
+from wakeful.resources.fields import Moment, Seconds
 
 
 class Process(TypedDict):
@@ -15,8 +15,8 @@ class Process(TypedDict):
     host: str
     pid: int
     state: str
-    started_at: MomentOrNone
-    lease_until: MomentOrNone
+    started_at: Moment
+    lease_until: Moment
     lease_left: Seconds
 
 
