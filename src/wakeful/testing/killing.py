@@ -13,7 +13,7 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import ConfigError
 from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.loading import load_app
-from wakeful.resources.desk import Reads, looking
+from wakeful.reader import Reader
 from wakeful.stores.opening import open_database
 from wakeful.testing.boundaries import Boundaries, Boundary
 from wakeful.testing.children import KILLED, Nursery
@@ -99,8 +99,8 @@ class Killing:
         database = open_database(store, clock)
         await database.open(migrate=False)
         try:
-            desk = looking(Reads(database))
-            runs, events = await read_runs(desk), await read_events(desk)
+            reader = Reader(database)
+            runs, events = await read_runs(reader), await read_events(reader)
         finally:
             await database.close()
         boundary = Boundary(**where["boundary"]) if where else None

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import Receipt
-from wakeful.resources.declare import Page
-from wakeful.resources.desk import Desk
-from wakeful.resources.events import events
+from wakeful.reader import Reader
 from wakeful.resources.parameters import LONGEST_PAGE
-from wakeful.resources.run_reading import find_run
-from wakeful.resources.runs import runs
 
 Which = Receipt | str | Mapping[str, Any]
 
@@ -47,22 +43,27 @@ def output_of(run: Mapping[str, Any]) -> Any:
     return run["output"]
 
 
-async def read_runs(desk: Desk, **which: Any) -> list[dict[str, Any]]:
+async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
     """All runs of a store, each with everything about it, in the order in which they were made."""
-    found = [await find_run(desk, run["id"]) for run in await oldest_first(desk, runs, **which)]
-    return [cast("dict[str, Any]", run) for run in found if run is not None]
+    found = await every_page(reader.runs, **which)
+    runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
+    return [run for run in runs if run is not None]
 
 
-async def read_events(desk: Desk) -> list[dict[str, Any]]:
+async def read_events(reader: Reader) -> list[dict[str, Any]]:
     """All events of a store, in the order in which they came."""
-    return await oldest_first(desk, events)
+    found = await every_page(reader.events)
+    return list(reversed(found["events"]))
 
 
-async def oldest_first(desk: Desk, read: Callable[..., Awaitable[Page[Any]]], **which: Any) -> list[dict[str, Any]]:
-    """All items of a listing that begins with the newest."""
-    page = await read(desk, **which, limit=LONGEST_PAGE)
-    found = page.items
-    while page.next is not None:
-        page = await read(desk, **which, limit=LONGEST_PAGE, after=page.next)
-        found += page.items
-    return found[::-1]
+async def every_page(read: Callable[..., Awaitable[dict[str, Any]]], **which: Any) -> dict[str, list[dict[str, Any]]]:
+    """The lists of all pages, each put together."""
+    whole: dict[str, list[dict[str, Any]]] = {}
+    after = None
+    while True:
+        found = await read(**which, limit=LONGEST_PAGE, after=after)
+        after = found.pop("next")
+        for name, rows in found.items():
+            whole.setdefault(name, []).extend(rows)
+        if after is None:
+            return whole

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from pydantic_core import from_json
 
@@ -31,11 +31,6 @@ from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
-from wakeful.resources.alarms import alarms
-from wakeful.resources.approvals import approvals as list_approvals
-from wakeful.resources.desk import looking
-from wakeful.resources.effects import effects
-from wakeful.resources.run_reading import find_run
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Probe
 from wakeful.stores.known import next_wake
@@ -49,15 +44,7 @@ from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake, ignore, refuse_for_channel
 from wakeful.testing.files import files_of
 from wakeful.testing.mail import Ask, Mail, MailChannel
-from wakeful.testing.reading import (
-    Which,
-    identify,
-    oldest_first,
-    output_of,
-    read_events,
-    read_runs,
-    refuse_unknown_state,
-)
+from wakeful.testing.reading import Which, every_page, identify, output_of, read_events, read_runs, refuse_unknown_state
 from wakeful.testing.silence import lived, silence_of_the_dead
 from wakeful.testing.time import VirtualTime
 from wakeful.triggers.files.trigger import Files
@@ -346,7 +333,8 @@ class World:
     async def approvals(self, *, state: str | None = "open") -> list[dict[str, Any]]:
         """What runs ask people, in the order in which they asked; `state=None` for all of it."""
         refuse_unknown_state("approvals", state, get_args(ApprovalState))
-        return await oldest_first(looking(self.runtime.reader), list_approvals, state=state)
+        found = await every_page(self.runtime.reader.approvals, state=state)
+        return list(reversed(found["approvals"]))
 
     questions = approvals  # the name it had first
 
@@ -455,22 +443,22 @@ class World:
     async def run(self, which: Which) -> dict[str, Any]:
         """Everything about one run, as `GET /v1/runs/{id}` shows it: by its id, or the receipt of an event with one run."""
         identifier = identify(which)
-        found = await find_run(looking(self.runtime.reader), identifier)
+        found: dict[str, Any] | None = await self.runtime.reader.run(identifier)
         if found is None:
             message = f"there is no run {identifier} in this world"
             raise NotFound(message)
-        return cast("dict[str, Any]", found)
+        return found
 
     async def runs(self, *, agent: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All runs, each with everything about it, in the order in which they were made."""
         refuse_unknown_state("runs", state, RUN_STATES)
-        return await read_runs(looking(self.runtime.reader), agent=agent, state=state)
+        return await read_runs(self.runtime.reader, agent=agent, state=state)
 
     async def effects(self, *, action: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All effects, in the order in which they were begun."""
         refuse_unknown_state("effects", state, get_args(EffectState))
-        found = await oldest_first(looking(self.runtime.reader), effects, state=state)
-        return [one for one in found if action in {None, one["action"]}]
+        found = await every_page(self.runtime.reader.effects, state=state)
+        return [one for one in reversed(found["effects"]) if action in {None, one["action"]}]
 
     async def deliveries(self, *, channel: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All deliveries, in the order of their runs."""
@@ -495,7 +483,7 @@ class World:
 
     async def events(self) -> list[dict[str, Any]]:
         """All events, in the order in which they came."""
-        return await read_events(looking(self.runtime.reader))
+        return await read_events(self.runtime.reader)
 
     async def look(self) -> None:
         """Look whether what is expected has happened, as the watcher does."""
@@ -503,7 +491,7 @@ class World:
 
     async def alarms(self) -> list[dict[str, Any]]:
         """All alarms."""
-        return [cast("dict[str, Any]", one) for one in await alarms(looking(self.runtime.reader))]
+        return list((await self.runtime.reader.alarms())["alarms"])
 
     async def output(self, which: Which) -> Any:
         """What a run returned. AssertionError if it is not done, with the reason."""
