@@ -16,7 +16,7 @@ from wakeful.model import Admission, Arrival, digest
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, Wanted
 from wakeful.stores.verbs.processes import RegisterProcess
 from wakeful.stores.verbs.progress import FinishRun
 
@@ -96,7 +96,7 @@ async def make_ready(store: DatabaseStore, sample: int) -> None:
 
 
 async def claim(store: DatabaseStore) -> Claimed:
-    claimed = await store.do(ClaimRuns("claim", "bench", lambda: [("work", BATCH)], lambda: True))
+    claimed = await store.do(ClaimRuns("claim", "bench", lambda: Wanted([("work", BATCH)])))
     if len(claimed.claims) != BATCH:
         message = f"claimed {len(claimed.claims)} runs of {BATCH}"
         raise RuntimeError(message)

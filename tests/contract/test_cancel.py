@@ -17,7 +17,7 @@ from wakeful.model import WENT_WELL, Claim, Delivery, Effect, Outcome
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled, cancelled_runs
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.commit import CloseRun, CommitRun, StateChange
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effects_to_undo
 from wakeful.stores.verbs.progress import LeaveRun
@@ -36,7 +36,7 @@ def an_effect(name: str = "charge", **more: Any) -> Effect:
 
 async def did(member: Member, claim: Claim, name: str = "charge", state: Any = "confirmed", **more: Any) -> Effect:
     effect = an_effect(name, **more)
-    await member.store.do(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
     effect.state, effect.tries = state, 1
     await member.store.do(SaveEffect(claim, effect))
     return effect
@@ -90,13 +90,13 @@ class TestAfterACancel:
         claim = await claimed(member)
         await cancel(member, claim.id)
         with pytest.raises(CancelAsked):
-            await member.store.do(OpenEffect(claim, APP, an_effect(), lambda: ALLOWED))
+            await member.store.do(OpenEffect(claim, APP, an_effect(), ALLOWED))
         assert await count(store_url, "wakeful_effect") == 0
 
     async def test_an_effect_that_had_begun_is_recorded(self, member: Member):
         claim = await claimed(member)
         effect = an_effect()
-        await member.store.do(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+        await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
         await cancel(member, claim.id)
         effect.state, effect.tries = "confirmed", 1
         await member.store.do(SaveEffect(claim, effect))
@@ -212,7 +212,7 @@ class TestWhoeverIsFirst:
     ):
         member = await join(await stores(postgres_url))
         await accept(member.store, an_arrival("other"), an_arrival("with a state"))
-        asked = ClaimRuns(APP, member.process, lambda: [("agent", 10)], lambda: True)
+        asked = ClaimRuns(APP, member.process, lambda: Wanted([("agent", 10)]))
         other, claim = (await member.store.do(asked)).claims
         await query(postgres_url, "insert into wakeful_state (app, agent, key) values ('app', 'agent', '')")
         change = StateChange(APP, "agent", "", 0, '"changed"')

@@ -13,7 +13,7 @@ from wakeful.clock import SECOND, SystemClock, VirtualClock
 from wakeful.model import Claim, run_id
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.transaction import Transaction
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns, claim_runs
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, Wanted, claim_runs
 
 
 def identity(number: int | str, agent: str = "agent") -> str:
@@ -57,7 +57,7 @@ async def test_what_becomes_due_while_a_claim_is_under_way_is_not_overlooked(sto
     """On PostgreSQL each statement has its own time: the claim came too early for it, and the look at what comes next too late."""
     member = await join(await stores(postgres_url, clock=SystemClock()), "first")
     await accept(member.store, an_arrival())
-    request = ClaimRuns(APP, member.process, lambda: [("agent", 1)], lambda: True)
+    request = ClaimRuns(APP, member.process, lambda: Wanted([("agent", 1)]))
     request.wanted = request.wants()
 
     def slow(now: int | None) -> Transaction[list[Claimed]]:
@@ -104,7 +104,7 @@ async def test_only_runs_of_its_own_app(member: Member):
 async def test_each_agent_gets_at_most_what_was_wanted(member: Member):
     await accept(member.store, *(an_arrival(str(number), agents=("bill", "ship")) for number in range(5)))
     request = member.wanting()
-    request.wants = lambda: [("bill", 2), ("ship", 3)]
+    request.wants = lambda: Wanted([("bill", 2), ("ship", 3)])
     claimed = await member.store.do(request)
     assert sorted(claim.agent for claim in claimed.claims) == ["bill", "bill", "ship", "ship", "ship"]
     assert claimed.asked == [("bill", 2), ("ship", 3)]
@@ -251,7 +251,7 @@ class TestResting:
     async def test_it_rests_on_when_nothing_is_wanted(self, member: Member):
         request = member.wanting(rests=True)
         wanted: list[tuple[str, int]] = []
-        request.wants = lambda: wanted
+        request.wants = lambda: Wanted(wanted)
         resting = asyncio.ensure_future(member.store.do(request))
         await accept(member.store, an_arrival())
         member.store.journal.poke()

@@ -12,7 +12,7 @@ from wakeful.errors import ClaimLost, StateChanged
 from wakeful.model import Claim, Delivery, Effect, Outcome
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun, StateChange
 from wakeful.stores.verbs.outbox import Delivered, WorkLane, first_delivery
 from wakeful.stores.verbs.redo import RedoRun
@@ -183,7 +183,7 @@ class TestLanes:
 
 class TestStates:
     def serial(self, member: Member) -> ClaimRuns:
-        return ClaimRuns(APP, member.process, lambda: [(AGENT, 10)], lambda: True, serial=frozenset({AGENT}))
+        return ClaimRuns(APP, member.process, lambda: Wanted([(AGENT, 10)]), serial=frozenset({AGENT}))
 
     async def test_a_claim_that_finds_nothing_writes_nothing(self, member: Member, store_url: str, dialect: str):
         """On a SQLite file every write wakes all other processes, and their claims would wake this one again."""

@@ -21,7 +21,7 @@ from wakeful.stores.postgres import session_name
 from wakeful.stores.request import Request
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns, Wanted
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 
@@ -202,7 +202,7 @@ class TestLeaseRunOut:
         ("finish", lambda _, claim: FinishRun(claim, "done")),
         ("leave", lambda _, claim: LeaveRun(claim, "ready", "released")),
         ("forget", lambda member, _: ForgetRuns(member.process, frozenset())),
-        ("claim", lambda member, _: ClaimRuns("app", member.process, lambda: [("agent", 1)], lambda: True)),
+        ("claim", lambda member, _: ClaimRuns("app", member.process, lambda: Wanted([("agent", 1)]))),
     )
 
     @pytest.mark.parametrize("request_of", [make for _, make in REQUESTS], ids=[name for name, _ in REQUESTS])

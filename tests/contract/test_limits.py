@@ -36,10 +36,8 @@ async def ask(
     room: int | None = None,
     shares: dict[str, Share] | None = None,
 ) -> Claimed:
-    request = member.wanting(*agents, most=most)
+    request = member.wanting(*agents, most=most, room=room, shares=shares or {})
     request.limits = dict.fromkeys(agents or (AGENT,), limit) if limit is not None else {}
-    request.room = room
-    request.shares = shares or {}
     return await member.store.do(request)
 
 
@@ -233,13 +231,13 @@ class TestPriorities:
 
     async def test_an_agent_at_its_limit_takes_no_room(self, member: Member):
         await arrive(member.store, 4, agents=("free", "full"))
-        request = member.wanting("free", "full", most=3)
-        request.room, request.limits = 3, {"full": Limit(1)}
+        request = member.wanting("free", "full", most=3, room=3)
+        request.limits = {"full": Limit(1)}
         claims = (await member.store.do(request)).claims
         assert sorted(claim.agent for claim in claims) in (["free", "free", "free"], ["free", "free", "full"])
         await member.claim("full", most=1)
-        request = member.wanting("free", "full", most=3)
-        request.room, request.limits = 3, {"full": Limit(1)}
+        request = member.wanting("free", "full", most=3, room=3)
+        request.limits = {"full": Limit(1)}
         claimed = await member.store.do(request)
         assert {claim.agent for claim in claimed.claims} == {"free"}
         assert ("full", 0) not in claimed.asked  # or it would be asked for again and again

@@ -27,7 +27,7 @@ from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.limits import Limit
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
@@ -91,7 +91,7 @@ class LimitsMachine(RuleBasedStateMachine):
 
     async def claim(self, number: int, wanted: set[str], most: int, room: int | None) -> Any:
         asked = [(agent, most) for agent in sorted(wanted)]
-        request = ClaimRuns(self.app, self.members[number], lambda: asked, lambda: True, limits=LIMITS, room=room)
+        request = ClaimRuns(self.app, self.members[number], lambda: Wanted(asked, room=room), limits=LIMITS)
         return await self.stores[number].do(request)
 
     def note(self, number: int, claims: list[Claim]) -> None:

@@ -37,7 +37,7 @@ from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
 from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
@@ -146,7 +146,7 @@ class OrderMachine(RuleBasedStateMachine):
 
     def take(self, agent: str, most: int, at: int) -> int:
         self.clock.move("1ms")  # as it does: two that become due in the same microsecond have no order
-        request = ClaimRuns(APP, self.processes[at], lambda: [(agent, most)], lambda: True)
+        request = ClaimRuns(APP, self.processes[at], lambda: Wanted([(agent, most)]))
         places = {row[0]: (row[1], row[2]) for row in self.look("select id, key, place from wakeful_run")}
         claims = self.run(self.stores[at].do(request)).claims
         for claim in sorted(claims, key=lambda one: places[one.id][1] or 0):
@@ -186,7 +186,7 @@ class OrderMachine(RuleBasedStateMachine):
         self.run(store.do(SaveSteps(claim, [Step("fetch", "fetch", "done", "1")])))
         if claim.seq % 2:
             effect = Effect(f"effect {claim.id}", "charge", "m:charge", "idempotent", "intent", "[]")
-            self.run(store.do(OpenEffect(claim, APP, effect, lambda: ALLOWED)))
+            self.run(store.do(OpenEffect(claim, APP, effect, ALLOWED)))
             effect.state, effect.tries = "confirmed", 1
             self.run(store.do(SaveEffect(claim, effect)))
 

@@ -66,7 +66,7 @@ async def two(stores: OpenStore, postgres_url: str) -> Two:
     await accept(first.store, an_arrival("1"), an_arrival("2"))
     calls, works = await first.claim()
     effect = Effect("x", "charge", "m:charge", "idempotent", "intent", "[]")
-    await first.store.do(OpenEffect(calls, APP, effect, lambda: ALLOWED))
+    await first.store.do(OpenEffect(calls, APP, effect, ALLOWED))
     return Two(postgres_url, first, second, calls, works, effect)
 
 
@@ -97,7 +97,7 @@ class TestTakingOver:
             with pytest.raises(ClaimLost):
                 await two.first.finish(claim)
         with pytest.raises(ClaimLost):
-            await two.first.store.do(OpenEffect(two.works, APP, two.effect, lambda: ALLOWED))
+            await two.first.store.do(OpenEffect(two.works, APP, two.effect, ALLOWED))
         two.effect.state, two.effect.tries = "confirmed", 1
         with pytest.raises(ClaimLost):
             await two.first.store.do(SaveEffect(two.calls, two.effect))

@@ -243,7 +243,7 @@ class TestFileLock:
         import asyncio, sys
         from pathlib import Path
         from wakeful.clock import SystemClock
-        from wakeful.stores.verbs.claim import ClaimRuns
+        from wakeful.stores.verbs.claim import ClaimRuns, Wanted
         from wakeful.stores.verbs.processes import RegisterProcess
         from wakeful.stores.sqlite import SqliteBackend
         from wakeful.stores.store import DatabaseStore
@@ -252,7 +252,7 @@ class TestFileLock:
             store = DatabaseStore(SqliteBackend(Path(sys.argv[1]), SystemClock()))
             await store.open(migrate=True)
             await store.register(RegisterProcess("child", "host", 1, 3_600_000_000))
-            claimed = await store.do(ClaimRuns("app", "child", lambda: [("agent", 1)], lambda: True))
+            claimed = await store.do(ClaimRuns("app", "child", lambda: Wanted([("agent", 1)])))
             print("holding", len(claimed.claims), flush=True)
             sys.stdin.read()
 

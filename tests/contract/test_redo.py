@@ -126,7 +126,7 @@ async def test_no_error_is_lost_by_a_replay(member: Member):
     failed = a_step("ship:", state="failed", result=None, error='{"type": "Persistent", "message": "no ship"}')
     await member.save(claim, a_step("fetch:"), failed)
     effect = Effect("x", "charge", "m:charge", "idempotent", "intent", "[]")
-    await member.store.do(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
     effect.state, effect.error = "failed", '{"type": "Persistent", "message": "no money"}'
     await member.store.do(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
@@ -154,7 +154,7 @@ async def test_dead_letters_are_listed_with_what_they_did_outside(member: Member
     claim = await member.claim_one()
     for name in ("x", "y", "z"):
         effect = Effect(name, "mail" if name == "z" else "charge", "m:f", "idempotent", "intent", "[]")
-        await member.store.do(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+        await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
         effect.state = "confirmed"
         await member.store.do(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
@@ -172,7 +172,7 @@ async def hold(member: Member, *, settle_first: bool = False) -> None:
     await accept(member.store, an_arrival())
     claim = await member.claim_one()
     effect = Effect("x", "charge", "m:charge", "at_most_once", "held", "[]", reason="no answer")
-    await member.store.do(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
     if settle_first:
         await member.store.do(SettleEffect("x", "confirmed", by=Actor("ada", "code")))
     alarm = Alarm(APP, held_alarm(APP, "agent", claim.id), "held")

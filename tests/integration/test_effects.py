@@ -620,7 +620,7 @@ async def test_a_word_that_comes_before_the_run_is_put_away_is_heard(new_app: Ne
         member = await join(runtime.store, lease="36500d")
         claim = await member.claim_one("agent")
         effect = Effect("operation", "post", "nowhere:post", "at_most_once", "held", "[7]", "who knows")
-        await runtime.store.do(OpenEffect(claim, "app", effect, lambda: ALLOWED))
+        await runtime.store.do(OpenEffect(claim, "app", effect, ALLOWED))
         settled = await runtime.store.do(SettleEffect("operation", "confirmed", by=Actor("ada", "code")))
         assert settled is not None
         assert settled.first

@@ -47,7 +47,7 @@ from wakeful.stores.opening import open_database
 from wakeful.stores.request import Request
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns, Wanted
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 from wakeful.testing.postgres_server import PostgresServer
@@ -222,10 +222,10 @@ class Member:
     known: set[str] = field(default_factory=set)
 
     def wanting(
-        self, *agents: str, most: int = 10, alone: bool = True, app: str = APP, rests: bool = False
+        self, *agents: str, most: int = 10, alone: bool = True, app: str = APP, rests: bool = False, **more: Any
     ) -> ClaimRuns:
-        wanted = [(agent, most) for agent in agents or (AGENT,)]
-        return ClaimRuns(app, self.process, lambda: wanted, lambda: alone, rests=rests)
+        wanted = Wanted([(agent, most) for agent in agents or (AGENT,)], alone, **more)
+        return ClaimRuns(app, self.process, lambda: wanted, rests=rests)
 
     async def ask(self, *agents: str, **more: Any) -> Claimed:
         return await self.store.do(self.wanting(*agents, **more))

@@ -77,7 +77,7 @@ async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str
 
 
 async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
-    """Policy is asked in the transaction that stores the intent. What it does not allow is refused, or held."""
+    """Policy is asked just before the transaction that stores the intent. An effect that it does not allow is refused, or held."""
     answer = await store_intent(attempt, action, effect)
     if isinstance(answer, Decision):
         if answer.answer == "deny":
@@ -107,18 +107,18 @@ async def store_intent(
         action.options.risk,
         effect.arguments,
     )
-    judge = (lambda _: ALLOWED) if judged else around.judge
+    decision = ALLOWED if judged else around.judge(facts)
     request = (
         OpenEffect(
             claim,
             around.app,
             effect,
-            lambda: judge(facts),
+            decision,
             locks_held(claim),
             undoes_key=None if undoes is None else undoes.business_key,
         )
         if effect.once is None
-        else OpenOnce(claim, around.app, effect, lambda: judge(facts), locks_held(claim), span=action.options.once_for)
+        else OpenOnce(claim, around.app, effect, decision, locks_held(claim), span=action.options.once_for)
     )
     if action.reference in around.declared or effect.undoes is not None:
         return await around.store.do(request)
@@ -130,7 +130,7 @@ async def store_intent(
 
 async def store_held(attempt: Attempt, effect: Effect, undoes: Effect) -> None:
     """Store an undo that waits for a person from the start: policy is not asked, because nothing is to happen."""
-    request = OpenEffect(attempt.claim, attempt.app, effect, lambda: ALLOWED, undoes_key=undoes.business_key)
+    request = OpenEffect(attempt.claim, attempt.app, effect, ALLOWED, undoes_key=undoes.business_key)
     await attempt.surroundings.store.do(request)
 
 

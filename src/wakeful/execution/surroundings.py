@@ -36,8 +36,7 @@ class RunDoor(Protocol):
         agent: str | None = None,
         claim: Claim | None = None,
         step: Step | None = None,
-        written: Callable[[Receipt], str] | None = None,
-        adopts: bool = False,
+        adopts: Mapping[str, Any] | None = None,
         locks: tuple[HeldLock, ...] = (),
         by: By,
     ) -> list[Receipt]: ...

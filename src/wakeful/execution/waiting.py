@@ -30,7 +30,7 @@ from wakeful.execution.tampering import refuse_forged_step
 from wakeful.functions.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
-from wakeful.model import Event, Receipt, Step, digest
+from wakeful.model import Event, Step, digest
 from wakeful.stored_errors import describe, restore
 from wakeful.stores.alarm import Alarm, ask_alarm
 from wakeful.stores.notes import note
@@ -190,12 +190,8 @@ async def _start_child(
         **{CALL_PATH: "/".join([*call_path(attempt), attempt.agent])},
     )
 
-    def written(receipt: Receipt) -> str:
-        child = receipt.runs[0] if receipt.runs else None
-        return _info({"child": child, "agent": name, **until})
-
     await attempt.record.save_facts()
-    options: dict[str, Any] = {"claim": attempt.claim, "step": step, "written": written, "adopts": True}
+    options: dict[str, Any] = {"claim": attempt.claim, "step": step, "adopts": {"agent": name, **until}}
     await attempt.surroundings.door.accept([event], agent=name, by="app", **options)
     return step
 

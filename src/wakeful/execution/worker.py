@@ -26,7 +26,7 @@ from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.glance import Glance
 from wakeful.stores.request import Ready
 from wakeful.stores.verbs.cancel import cancelled_runs
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns, Share
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns, Share, Wanted
 from wakeful.stores.verbs.limits import Limit
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
@@ -346,19 +346,10 @@ class Worker:
             self._log.warning("claims whose answer was lost were given back", runs=count)
 
     def _request(self) -> ClaimRuns:
-        def ask() -> list[tuple[str, int]]:
-            """What a claim asks for, at the moment it is put together."""
-            self._hinted.clear()
-            wants = self._wants()
-            request.shares = self._shares(wants)
-            request.room = self._limit - len(self._tasks) if self._has_priorities else None
-            return wants
-
-        request = ClaimRuns(
+        return ClaimRuns(
             self._app,
             self._process(),
-            ask,
-            self._may_go_solo,
+            self._look_at_room,
             serial=self._serial,
             keeps_by_key=self._keeps_by_key,
             limits=self._limits,
@@ -366,7 +357,13 @@ class Worker:
             drains=self._drains,
             rests=not self._wants(),
         )
-        return request
+
+    def _look_at_room(self) -> Wanted:
+        """The runs that a claim asks for, at the moment when its transaction is put together."""
+        self._hinted.clear()
+        wants = self._wants()
+        room = self._limit - len(self._tasks) if self._has_priorities else None
+        return Wanted(wants, not self._tasks, self._shares(wants), room)
 
     def _shares(self, wants: list[tuple[str, int]]) -> dict[str, Share]:
         """Where other processes want to have some too, unless they had their chance."""
@@ -408,9 +405,6 @@ class Worker:
         if self._solo_since is None:
             return False
         return asyncio.get_running_loop().time() - self._solo_since > SOLO_PATIENCE
-
-    def _may_go_solo(self) -> bool:
-        return not self._tasks
 
     def _take(self, claimed: Claimed) -> None:
         if claimed.failing:

@@ -89,8 +89,7 @@ class Door:
         claim: Claim | None = None,
         step: Step | None = None,
         locks: tuple[HeldLock, ...] = (),
-        written: Callable[[Receipt], str] | None = None,
-        adopts: bool = False,
+        adopts: Mapping[str, Any] | None = None,
         aliases: tuple[str, ...] = (),
         sent: SentBy | None = None,
     ) -> list[Receipt]:
@@ -98,8 +97,8 @@ class Door:
         them has a name that is not for those `by` whom it comes.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
-        and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
-        checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
+        and `step` are a run's checkpoint that is stored together with the events it emits, inside the `locks`. With `adopts` that step
+        waits for the end of the run that is made, and notes these facts.
         `aliases` are further names of a single event: one that came before makes it a duplicate. `sent` says by whom a single event was sent,
         where a person did: that is stored together with it.
         """
@@ -108,7 +107,7 @@ class Door:
                 await self._reserved.learn_again()
             self._reserved.refuse(events, by)
         arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
-        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
+        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, adopts, fits, locks=locks)
         if within is not None:
             receipts = await accept_within(self._store, within, request)
         elif sent is not None:

@@ -184,9 +184,9 @@ class Journal:
             request = waiting.request
             if waiting.future.done() and not request.worth_storing:
                 continue  # its caller gave up
-            if request.claims:
-                request.wanted = request.wants()  # type: ignore[attr-defined]
-                if not request.wanted:  # type: ignore[attr-defined]
+            if request.claims and isinstance(request, ClaimRuns):
+                request.wanted = request.wants()
+                if not request.wanted.agents:
                     self._resting.append(waiting)
                     continue
             composed.append(waiting)
@@ -235,9 +235,8 @@ class Journal:
         alarmed = False
         for waiting in batch:
             request = waiting.request
-            if request.may_wake and request.woken:  # type: ignore[attr-defined]
-                for app, agent in request.woken:  # type: ignore[attr-defined]
-                    agents.setdefault(app, set()).add(agent)
+            for app, agent in request.woken:
+                agents.setdefault(app, set()).add(agent)
             if request.may_alarm and not alarmed:
                 alarmed = request.alarming()
         if alarmed:
@@ -247,8 +246,7 @@ class Journal:
         if agents:
             self.poke()
         if self.awaited and any(
-            waiting.request.ends_a_run and waiting.request.claim.id in self.awaited  # type: ignore[attr-defined]
-            for waiting in batch
+            (ended := waiting.request.ended) is not None and ended.id in self.awaited for waiting in batch
         ):
             self.on_awaited()
         if self.on_committed is not None:
@@ -259,7 +257,7 @@ class Journal:
         (which runs do we own? is that step stored?). This is a transaction of its own: its lock would block the renewal of the lease
         if the statements after it had to wait.
         """
-        processes = sorted({process for process in map(process_of, requests) if process is not None})
+        processes = sorted({process for request in requests if (process := request.fenced_by) is not None})
         if processes:
             await self._backend.transact(lambda now: waited_for(now, processes))
             await self._backend.end_lost()  # transactions that had begun have ended; others must not begin later
@@ -325,11 +323,6 @@ def resolve(waiting: Waiting, result: Any) -> None:
         waiting.future.set_result(result)
 
 
-def process_of(request: Request[Any]) -> str | None:
-    """The process whose lease a request needs."""
-    return request.process if request.fenced else None  # type: ignore[attr-defined]
-
-
 def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) -> Transaction[list[Any]]:
     """One transaction: the fence, the keys, then each verb in the order of VERBS over all requests of its kind. Claims come last; before
     them, keys that were given up go to the next runs.
@@ -339,12 +332,12 @@ def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) 
     """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}
-    processes = [request.process if request.fenced else None for request in requests]  # type: ignore[attr-defined]
+    processes = [request.fenced_by for request in requests]
     fenced = {process for process in processes if process is not None}
     lease_is_good: dict[str, bool] = {}
     claiming: dict[str, str] = {}
     if notifies:
-        claiming = {request.process: request.app for request in requests if request.claims}  # type: ignore[attr-defined]
+        claiming = {one.process: one.app for one in requests if one.claims and isinstance(one, ClaimRuns)}
         shut = {app for request in requests if request.may_shut and (app := request.shuts()) is not None}
         if shut:
             yield "shut_gate", [(app,) for app in sorted(shut)]
@@ -410,12 +403,12 @@ def left_over(requests: Sequence[Request[Any]], results: Sequence[Any]) -> list[
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        if request.ends_a_run:
-            claim = request.claim  # type: ignore[attr-defined]
-            if claim.limited:
-                free[claim.app, claim.agent] += 1
-        elif request.claims:
-            app: str = request.app  # type: ignore[attr-defined]
+        ended = request.ended
+        if ended is not None:
+            if ended.limited:
+                free[ended.app, ended.agent] += 1
+        elif request.claims and isinstance(request, ClaimRuns):
+            app = request.app
             for claim in result.claims:
                 free[app, claim.agent] -= 1
             # Only together with a taken run: otherwise two processes would answer each other's notifications forever.
@@ -436,9 +429,8 @@ def unclaimed(requests: Sequence[Request[Any]], results: Sequence[Any], promoted
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        if request.may_wake and request.woken:  # type: ignore[attr-defined]
-            for app, agent in request.woken:  # type: ignore[attr-defined]
-                others.hear(app, agent)
+        for app, agent in request.woken:
+            others.hear(app, agent)
         if request.may_tell:
             request.tell(result, others)
             if others.all:

@@ -11,9 +11,10 @@ A method that a class does not override is never called: the journal checks the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from uuid import uuid4
 
 from wakeful.errors import CancelAsked
@@ -71,22 +72,49 @@ class Heard:
     stops: Callable[[CancelAsked | None], None] = lambda _: None  # runs were asked to stop; None: it is not known which
 
 
+def stands_for(path: str) -> Any:
+    """An attribute that reads another one, such as `claim.process`, without a Python call."""
+    return property(attrgetter(path))
+
+
 class Request(Generic[R]):
-    """A transition to carry out. `R` is its result; a refusal is raised at the caller."""
+    """A change that a store is asked for, atomic. `R` is its result; a refusal is raised at its caller."""
 
     __slots__ = ()
 
-    fenced: ClassVar[bool] = False  # its `process` must have a valid lease, or ClaimLost
     plain: ClassVar[bool] = False  # a batch of this class alone may be one statement
-    worth_storing: ClassVar[bool] = False  # stored even if its caller has given up meanwhile
-    claims: ClassVar[bool] = False  # claims runs: it comes last in a transaction, and may rest until there are some
-    may_wake: ClassVar[bool] = False  # its `woken` names the agents whose runs got what they waited for
-    ends_a_run: ClassVar[bool] = False  # after it, the agent of its `claim` has one run less
-    rests: bool = False  # a claim that waits for the next transaction that makes runs ready, or until it is poked
-    audited: ClassVar[bool] = False  # a person or a token asks for it: a ByPerson
+    worth_storing: ClassVar[bool] = False  # it is stored even if its caller has given up
+    claims: ClassVar[bool] = False  # it takes runs: it comes last in a transaction, and may rest until runs are ready
+    audited: ClassVar[bool] = False  # made by a person or a token (ByPerson)
     carried_with: ClassVar[type[Request[Any]] | None] = (
         None  # carried out by the verb of that class, together with its requests
     )
+
+    # Facts that the journal reads of every request. To a type checker they are properties, so that a subclass may have a field or a
+    # property of that name. At run time they are plain values: a request that has nothing to say costs no call.
+    if TYPE_CHECKING:
+
+        @property
+        def fenced_by(self) -> str | None:
+            """The process whose lease must be good, or ClaimLost; None: no lease is needed."""
+
+        @property
+        def ended(self) -> Claim | None:
+            """The run that its agent has no longer after this request."""
+
+        @property
+        def woken(self) -> Sequence[tuple[str, str]]:
+            """App and agent of each run that no longer waits. The verb writes them."""
+
+        @property
+        def rests(self) -> bool:
+            """Whether it waits for the next transaction that makes runs ready, or until the journal is poked."""
+
+    else:
+        fenced_by = None
+        ended = None
+        woken = ()
+        rests = False
 
     # Which of the methods below a class overrides.
     has_size: ClassVar[bool] = False
@@ -113,7 +141,7 @@ class Request(Generic[R]):
         return 0, 0
 
     def lock_keys(self, lanes: Lanes) -> None:
-        """Add the keys whose order it touches: they are locked before anything else."""
+        """Add the keys whose order it touches: they are locked first."""
 
     def readies(self) -> Ready | None:
         """Which agents may have work once it is committed."""
@@ -162,7 +190,7 @@ class OfRun(Request[R]):
 
     claim: Claim
 
-    fenced = True
+    fenced_by = stands_for("claim.process")
 
     @property
     def process(self) -> str:
@@ -183,7 +211,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A row of `wakeful_operation`: who did what to what, and why."""
+    """A row of `wakeful_operation`: the act, its subject and the note."""
 
     verb: str
     app: str | None = None

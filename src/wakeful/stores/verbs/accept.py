@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic_core import to_json
 
 from wakeful.model import Arrival, Claim, Receipt, Step
 from wakeful.stores.lanes import Lanes
+from wakeful.stores.notes import note
 from wakeful.stores.request import Others, Ready, Request
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.admit import admit
@@ -35,20 +37,18 @@ class AcceptEvents(Request[list[Receipt]]):
     idempotency: tuple[str, str] | None = None
     claim: Claim | None = None
     step: Step | None = None
-    written: Callable[[Receipt], str] | None = None  # makes the checkpoint's result; None: the receipt
-    adopts: bool = False  # the new run is a child: the step is told when it ends
+    # The new run is a child, whose end is told to the step: the facts that the step notes beside the child.
+    adopts: Mapping[str, Any] | None = None
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for these events: (app, agent)
     locks: tuple[HeldLock, ...] = ()
     alarmed: bool = False  # a loop was stopped or a condition exceeded its budget: an alarm is open
 
     @property
-    def process(self) -> str | None:
+    def fenced_by(self) -> str | None:
         return None if self.claim is None else self.claim.process
 
-    fenced = True
     plain = True
-    may_wake = True
 
     @property
     def patient(self) -> bool:
@@ -381,4 +381,7 @@ def _correct_checkpoints(
 
 
 def _written(request: AcceptEvents, receipt: Receipt) -> str:
-    return to_json(receipt.to_json()).decode() if request.written is None else request.written(receipt)
+    if request.adopts is None:
+        return to_json(receipt.to_json()).decode()
+    child = receipt.runs[0] if receipt.runs else None
+    return note(to_json({"child": child, **request.adopts}).decode())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from wakeful.clock import Microseconds, readable
 from wakeful.model import AlarmState, Arrival
+from wakeful.stores.judging import Judge
 from wakeful.stores.request import Audit, ByPerson, Others, Ready, Request
 from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
@@ -50,11 +51,9 @@ class TellAlarms(Request[list[StoredAlarm]]):
     agent: str  # that receives the events
     most: int
     repeat: Microseconds | None
-    arrive: Callable[[StoredAlarm], Arrival | None]
+    arrive: Judge[[StoredAlarm], Arrival | None]
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
-
-    may_wake = True
 
     def readies(self) -> Ready | None:
         return Ready(self.app, frozenset({self.agent}))

@@ -64,8 +64,6 @@ class AnswerApproval(ByPerson[Answered | None]):
     answer: str
     woken: list[tuple[str, str]] = field(default_factory=list)
 
-    may_wake = True
-
     def audit(self, result: Answered | None) -> Audit | None:
         return None if result is None or not result.first else Audit("answer", None, self.id, self.note)
 

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Claim, Outcome, RunState
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready
+from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready, stands_for
 from wakeful.stores.tampered import plain
 from wakeful.stores.transaction import Count, Fetcher, Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_approvals
@@ -53,7 +53,7 @@ class CancelRun(ByPerson[Cancelled | None]):
     def process(self) -> str | None:
         return None if self.claim is None else self.claim.process
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def lock_keys(self, lanes: Lanes) -> None:
         lanes.named.add(self.id)
@@ -77,7 +77,7 @@ class FinishCancelled(OfRun[None]):
     reason: str
     outcome: Outcome
 
-    ends_a_run = True
+    ended = stands_for("claim")
 
     def lock_keys(self, lanes: Lanes) -> None:
         if self.claim.key is not None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from wakeful.clock import Microseconds
 from wakeful.model import CircuitState, RunState
 from wakeful.stores.alarm import Alarm, circuit_alarm, late_alarm
+from wakeful.stores.judging import Judge
 from wakeful.stores.request import ANYTHING, Audit, ByPerson, Others, Ready, Request
 from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
@@ -70,7 +71,7 @@ class ChangeCircuit(Request[CircuitChanged]):
     app: str
     name: str
     rest: Microseconds
-    change: Callable[[StoredCircuit], CircuitChange]
+    change: Judge[[StoredCircuit], CircuitChange]
 
     @property
     def patient(self) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import Claim, Outcome, StateRead, Step
-from wakeful.stores.request import ANYTHING, Others, Ready, Request
+from wakeful.stores.judging import Judge
+from wakeful.stores.request import ANYTHING, Others, Ready, Request, stands_for
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.gathered import load_gathered
@@ -42,7 +45,7 @@ class Claimed:
     """The result of a claim."""
 
     claims: list[Claim]
-    asked: list[tuple[str, int]]
+    asked: Sequence[tuple[str, int]]
     next_due: Microseconds | None
     solo_waiting: bool
     alone: bool = False  # it looked only for a run that must run alone
@@ -50,15 +53,26 @@ class Claimed:
     failing: frozenset[str] = frozenset()  # agents whose last runs ended dead
 
 
+class Wanted(NamedTuple):
+    """The runs that a worker has room for."""
+
+    agents: Sequence[tuple[str, int]] = ()  # each with the most of its runs
+    alone: bool = True  # no run is under way: a run that must go alone may be taken
+    shares: Mapping[str, Share] = MappingProxyType({})  # where other processes want some too
+    room: int | None = None  # for all agents together, if that is less; then the longest due of all agents go first
+
+
+NOTHING = Wanted()
+
+
 @dataclass(slots=True)
 class ClaimRuns(Request[Claimed]):
-    """Claim due runs. `wants` is called when the transaction is composed: (agent, most) for each agent with room."""
+    """Claim due runs. The worker is asked what it wants when the transaction is composed; while it wants none, the claim rests."""
 
     app: str
     process: str
-    wants: Callable[[], list[tuple[str, int]]]
-    solo: Callable[[], bool]
-    wanted: list[tuple[str, int]] = field(default_factory=list)
+    wants: Judge[[], Wanted]
+    wanted: Wanted = NOTHING
     serial: frozenset[str] = frozenset()  # agents with a state: one run at a time over all processes
     keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: one run at a time for each key
     versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, stored at a run's first start
@@ -66,11 +80,9 @@ class ClaimRuns(Request[Claimed]):
         default_factory=dict
     )  # how long runs are left to the version of the code that they began with
     limits: Mapping[str, Limit] = field(default_factory=dict)  # over all processes
-    shares: Mapping[str, Share] = field(default_factory=dict)  # for agents that other processes want runs of too
     rests: bool = False
-    room: int | None = None  # a limit over all agents, if lower; then the longest due runs of all agents go first
 
-    fenced = True
+    fenced_by = stands_for("process")
     claims = True
 
 
@@ -81,7 +93,7 @@ class ForgetRuns(Request[int]):
     process: str
     known: frozenset[str]
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def readies(self) -> Ready | None:
         return ANYTHING
@@ -114,15 +126,15 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     app = request.app
     facts = yield from read_facts(now, app)
     failing = frozenset(facts.failing)
-    open_to = {agent: most for agent, most in request.wanted if not facts.is_paused(agent)}
+    open_to = {agent: most for agent, most in request.wanted.agents if not facts.is_paused(agent)}
     aparts = (yield from read_aparts(request, open_to)) if facts.versions else {}
     rooms = yield from open_rooms(now, request, open_to, facts)
     solo = sorted(
         agent for agent in open_to if agent in facts.alone and (agent not in rooms or rooms[agent].runs() > 0)
     )
-    alone = bool(solo) and request.solo()
+    alone = bool(solo) and request.wanted.alone
     states: dict[str, StateRead] = {}
-    asked, left = request.wanted, frozenset[str]()
+    asked, left = request.wanted.agents, frozenset[str]()
     if alone:
         rows = yield from _take_alone(now, request, solo[0], rooms, states, aparts.get(solo[0]))
     else:
@@ -143,7 +155,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     if alone:
         if claims:
             return Claimed(claims, [], None, solo_waiting=False, failing=failing)
-        return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True, failing=failing)
+        return Claimed([], request.wanted.agents, SOMEBODY_HAS_IT, solo_waiting=True, alone=True, failing=failing)
     short = [
         agent
         for agent, most in asked
@@ -162,17 +174,17 @@ def _parts(
     open_to: Mapping[str, int],
     rooms: Mapping[str, ClaimRoom],
     aparts: Mapping[str, Apart],
-) -> Transaction[tuple[dict[str, int], list[tuple[str, int]], frozenset[str]]]:
+) -> Transaction[tuple[dict[str, int], Sequence[tuple[str, int]], frozenset[str]]]:
     """How many runs to claim of each agent; the wants that this covers; and the agents of which some runs are left to other processes."""
     parts = {agent: min(most, rooms[agent].runs()) if agent in rooms else most for agent, most in open_to.items()}
     left = yield from fair_shares(now, request, parts, rooms)
-    asked = request.wanted
-    if request.room is not None and len(parts) > 1:
+    asked, room = request.wanted.agents, request.wanted.room
+    if room is not None and len(parts) > 1:
         peeked = [(now, request.app, agent, part) for agent, part in parts.items() if part]
         due = yield from _for_each(peeked, aparts, "peek_due")
         due.sort(key=lambda row: row[1])
         there = Counter(row[0] for row in due)
-        chosen = Counter(row[0] for row in due[: request.room])
+        chosen = Counter(row[0] for row in due[:room])
         parts = {agent: chosen[agent] for agent in parts}
         # An agent with more due runs than there is room for stays wanted.
         asked = [(agent, chosen[agent] if chosen[agent] < there[agent] else most) for agent, most in asked]

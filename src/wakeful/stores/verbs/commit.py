@@ -12,7 +12,7 @@ from wakeful.errors import CancelAsked, ClaimLost, StateChanged
 from wakeful.model import Claim, Delivery, Effect, Outcome
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready
+from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready, stands_for
 from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.ending import Ended, runs_ended
@@ -56,11 +56,10 @@ class CommitRun(OfRun[None]):
     woken: list[tuple[str, str]] = field(default_factory=list)
     well_again: bool = False  # as in FinishRun
 
-    may_wake = True
-
     @property
-    def ends_a_run(self) -> bool:  # type: ignore[override]  # a run that goes on to release staged effects does not end
-        return self.then != "running"
+    def ended(self) -> Claim | None:
+        """A run that goes on to release its staged effects has not ended."""
+        return None if self.then == "running" else self.claim
 
     def size(self) -> tuple[int, int]:
         characters = len(self.output) + sum([len(one.message) for one in self.deliveries])
@@ -87,8 +86,7 @@ class CloseRun(OfRun[None]):
     woken: list[tuple[str, str]] = field(default_factory=list)
     well_again: bool = False  # as in FinishRun
 
-    may_wake = True
-    ends_a_run = True
+    ended = stands_for("claim")
 
     def lock_keys(self, lanes: Lanes) -> None:
         if self.claim.key is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wakeful.errors import CancelAsked, ClaimLost, CountedOn, LockLost
@@ -21,16 +21,16 @@ ActionResult = tuple[str, str, str, str | None]
 
 @dataclass(slots=True)
 class OpenEffect(OfRun[Effect | Decision]):
-    """Record an effect's intent before the action is called. `decide` is policy, called in the same transaction. A staged effect
-    already has a row and is opened now.
+    """Record the intent of an effect, before the call. An effect that was staged is known already, and opened now.
 
-    Returns the effect as stored (an earlier attempt or a replay may have finished it already), or a decision other than "allow":
-    then nothing was opened. Refused if the claim or a lock is lost.
+    The result is the effect as it is stored: an earlier attempt, or a replay of the run, may have finished it already. If policy's decision
+    is not "allow", the decision is stored and is the result, and nothing is opened.
+    Refused if the claim or a lock is lost.
     """
 
     app: str
     effect: Effect
-    decide: Callable[[], Decision]
+    decision: Decision  # of policy, asked just before
     locks: tuple[HeldLock, ...] = ()
     declares: ActionResult | None = None  # the action's result type, at its first use by a process
     undoes_key: tuple[str, str] | None = None  # action and business key of the effect that it undoes
@@ -44,14 +44,13 @@ class SaveEffect(OfRun[None]):
     woken: Sequence[tuple[str, str]] = ()  # runs that waited for the end of an undo: (app, agent)
 
     worth_storing = True
-    may_wake = True
 
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost | CountedOn
 
 
 def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
-    """1. Refuse effects inside a lost lock, and undos of an effect that another run counts on. Ask policy about the rest. 2. Insert the
+    """1. Refuse effects inside a lost lock, and undos of an effect that another run counts on. 2. Insert the
     allowed intents; the insert itself checks the token. 3. A missing row means that the effect existed before, or the claim is lost.
     """
     results: list[Opened | None] = [None] * len(requests)
@@ -65,7 +64,7 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
         if number in refused_early:
             results[number] = refused_early[number]
             continue
-        decision = request.decide()
+        decision = request.decision
         if decision.answer != "allow":
             results[number] = decision
     refused = [

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wakeful.clock import Microseconds
 from wakeful.stores.alarm import Alarm
-from wakeful.stores.request import Audit, ByPerson, Request
+from wakeful.stores.request import Audit, ByPerson, Request, stands_for
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.quarantine_room import free_room
@@ -115,7 +115,7 @@ class NoteBinding(Request[None]):
 
     process: str
 
-    fenced = True
+    fenced_by = stands_for("process")
 
 
 # Rows that belong to a run, by its seq.

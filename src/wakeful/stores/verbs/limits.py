@@ -226,22 +226,22 @@ def fair_shares(
     a process without a run of the agent may take that one.
     """
     app = request.app
-    shared = sorted(agent for agent, most in parts.items() if most > 0 and agent in request.shares)
+    shared = sorted(agent for agent, most in parts.items() if most > 0 and agent in request.wanted.shares)
     if not shared:
         return frozenset()
-    plenty = {agent: parts[agent] * request.shares[agent].processes for agent in shared}
+    plenty = {agent: parts[agent] * request.wanted.shares[agent].processes for agent in shared}
     counted = yield "count_due", [(now, app, agent, plenty[agent]) for agent in shared]
     there = {
         agent: min(due, rooms[agent].runs()) if agent in rooms else due
         for agent, (due,) in zip(shared, counted, strict=True)
     }
-    clear = [agent for agent in shared if there[agent] <= (0 if request.shares[agent].own else 1)]
+    clear = [agent for agent in shared if there[agent] <= (0 if request.wanted.shares[agent].own else 1)]
     parts |= {agent: there[agent] for agent in clear}
     scarce = [agent for agent in shared if there[agent] < plenty[agent] and agent not in clear]
     running = (yield "count_running", [(app, agent) for agent in scarce]) if scarce else []
     left = set()
     for agent, (run,) in zip(scarce, running, strict=True):
-        share, most = request.shares[agent], parts[agent]
+        share, most = request.wanted.shares[agent], parts[agent]
         fair = -(-(run + there[agent]) // share.processes) - share.own
         parts[agent] = max(0, min(most, fair))
         if min(there[agent], most) > parts[agent]:

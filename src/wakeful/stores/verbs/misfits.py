@@ -4,16 +4,16 @@ the event may be the awaited one, so an alarm is opened too, in the same transac
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wakeful.cel import Match
 from wakeful.stores.alarm import Alarm, condition_alarm
+from wakeful.stores.judging import Judge
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms
 
 # Whether an event matches a condition with its variables: (CEL, JSON or None, the event's envelope).
-Matches = Callable[[str, str | None, str], Match]
+Matches = Judge[[str, str | None, str], Match]
 
 
 DATA_OF_MISFIT = "; its data is "  # in a reason: the beginning of the event's data follows

@@ -47,7 +47,6 @@ class SaveOnce(OfRun[None]):
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for its end: (app, agent)
 
     worth_storing = True
-    may_wake = True
 
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
@@ -68,7 +67,7 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
         if number in refused:
             results[number] = refused[number]
             continue
-        answer = request.decide()
+        answer = request.decision
         if answer.answer != "allow":
             claim = request.claim
             row = (now, claim.seq, claim.agent, answer.answer, answer.rule, answer.version, answer.reason)

@@ -11,7 +11,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.model import Delivery
 from wakeful.stores.alarm import Alarm, late_alarm
-from wakeful.stores.request import Audit, ByPerson, Heard, Request
+from wakeful.stores.request import Audit, ByPerson, Heard, Request, stands_for
 from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
@@ -55,7 +55,7 @@ class WorkLane(Request[Lane]):
     token: int | None = None
     results: list[Delivered] = field(default_factory=list)
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def alarming(self) -> bool:
         return any(one.alarm is not None or one.resolves is not None for one in self.results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,8 +12,9 @@ from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import VERIFIED, WENT_WELL, AttemptOutcome, Claim, Decision, Outcome, Step
 from wakeful.stores.alarm import Alarm
+from wakeful.stores.judging import Judge
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import Heard, OfRun, Others, Ready
+from wakeful.stores.request import Heard, OfRun, Others, Ready, stands_for
 from wakeful.stores.transaction import Call, Count, Fetcher, Transaction
 from wakeful.stores.verbs.cancel import end_undone, lock_children
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
@@ -63,8 +64,7 @@ class FinishRun(OfRun[None]):
     well_again: bool = False  # if done: its agent was known to fail
 
     plain = True
-    may_wake = True
-    ends_a_run = True
+    ended = stands_for("claim")
 
     def size(self) -> tuple[int, int]:
         return 0, 0 if self.output is None else len(self.output)
@@ -105,8 +105,7 @@ class LeaveRun(OfRun[None]):
     parked_for: tuple[str, str] | None = None  # the app and the dependency
     follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
-    may_wake = True
-    ends_a_run = True
+    ended = stands_for("claim")
 
     @property
     def _at_once(self) -> bool:
@@ -134,8 +133,8 @@ class TransactStep(OfRun[Step]):
     """Call the user's function and save its result as the step of this key, in one transaction."""
 
     key: str
-    function: Callable[[Any], Any]
-    to_step: Callable[[Any], Step]
+    function: Judge[[Any], Any]
+    to_step: Judge[[Any], Step]
     locks: tuple[HeldLock, ...] = ()
     cause: str | None = None
 

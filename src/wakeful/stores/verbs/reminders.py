@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wakeful.clock import Microseconds
 from wakeful.model import Step
+from wakeful.stores.judging import Judge
 from wakeful.stores.request import OfRun, Others
 from wakeful.stores.tampered import Tampered
 from wakeful.stores.timing import StoredSchedule
@@ -25,7 +26,7 @@ class MakeReminder(OfRun[StoredSchedule]):
 
     step: Step
     change: ChangeSchedule
-    written: Callable[[StoredSchedule], str]  # makes the checkpoint's result
+    written: Judge[[StoredSchedule], str]  # makes the checkpoint's result
     locks: tuple[HeldLock, ...] = ()
 
     def tell(self, result: StoredSchedule, others: Others) -> None:

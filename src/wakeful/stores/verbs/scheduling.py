@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from pydantic_core import to_json
 
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Step
@@ -19,9 +21,9 @@ from wakeful.stores.verbs.schedules import ChangeSchedule, change_schedules
 @dataclass(slots=True)
 class ScheduleByRun(OfRun[Step | None]):
     """Create, change or remove a schedule from a run, together with its checkpoint: both or neither. Refused if the claim or a lock is
-    lost. `decide` is policy, called in the same transaction.
+    lost.
 
-    Returns the step as stored: done, or failed because policy denied it. None if the schedule is not as the caller knew it; then
+    Returns the step as stored: done, or failed with `denied` because policy did not allow it. None if the schedule is not as the caller knew it; then
     nothing was stored.
     """
 
@@ -30,9 +32,9 @@ class ScheduleByRun(OfRun[Step | None]):
     name: str
     before: StoredSchedule | None  # as the caller knew it
     change: ChangeSchedule | None  # None: it already is as wanted
-    decide: Callable[[], Decision]
-    done: Callable[[StoredSchedule | None], str]  # makes the checkpoint's result
-    denied: Callable[[Decision], str]  # makes its error for a decision other than "allow"
+    decision: Decision  # of policy, asked just before
+    done: str | None  # the result of the step; None: when the schedule is due next
+    denied: str  # the error of the step, if the decision is not "allow"
     locks: tuple[HeldLock, ...] = ()
 
     def tell(self, result: Step | None, others: Others) -> None:
@@ -66,11 +68,11 @@ def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
     known = next((one for one in stored if one.key == step.key and one.state in {"done", "failed"}), None)
     if known is not None:
         return known
-    decision = request.decide()
+    decision = request.decision
     if decision.answer != "allow":
         row = (now, claim.seq, claim.agent, decision.answer, decision.rule, decision.version, decision.reason)
         yield "insert_run_decision", [row]
-        step.state, step.error = "failed", request.denied(decision)
+        step.state, step.error = "failed", request.denied
     else:
         after: StoredSchedule | None = request.before
         if request.change is not None:
@@ -79,7 +81,7 @@ def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
                 return None
         elif not (yield from _is_still_so(request)):
             return None
-        step.result = request.done(after)
+        step.result = request.done or to_json({"next_at": None if after is None else after.next_at}).decode()
     yield Count("save_step", [step_row(claim, step)])
     return step
 

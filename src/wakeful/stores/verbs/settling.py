@@ -9,12 +9,13 @@ the result is given. A correction compares it, while no run of the family can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
 from wakeful.model import Effect
+from wakeful.stores.judging import Judge
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.effects import effect_of
@@ -49,7 +50,7 @@ class SettleEffect(ByPerson[Settled | None]):
     id: str
     state: Literal["confirmed", "retrying", "abandoned"]
     result: str | None = None
-    refuse: Callable[[str, str | None], str | None] | None = None
+    refuse: Judge[[str, str | None], str | None] | None = None
 
     def audit(self, result: Settled | None) -> Audit | None:
         if result is None or not result.first:

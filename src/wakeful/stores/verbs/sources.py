@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from wakeful.clock import Microseconds
 from wakeful.model import SourceState
 from wakeful.stores.alarm import Alarm, concern_alarm, source_alarm
-from wakeful.stores.request import Audit, ByPerson, Others, Request
+from wakeful.stores.request import Audit, ByPerson, Others, Request, stands_for
 from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
@@ -43,7 +43,7 @@ class ServeSources(Request[None]):
     process: str
     ends: bool = False
 
-    fenced = True
+    fenced_by = stands_for("process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class HoldSource(Request[HeldSource | None]):
     name: str
     process: str
 
-    fenced = True
+    fenced_by = stands_for("process")
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class LetSourceGo(Request[None]):
     token: int
     leaves: bool = False
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def tell(self, _: None, others: Others) -> None:
         if self.leaves:

@@ -14,6 +14,7 @@ from wakeful.clock import Microseconds
 from wakeful.errors import SourceLost
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.payloads import LARGE
+from wakeful.stores.request import stands_for
 from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.quarantine_room import ROOM_OF_ROWS, take_room
@@ -96,7 +97,7 @@ class TakeIn(WithEvents[TakenIn]):
         None  # above this many bytes the oldest unverified inputs of the app are cut; None: housekeeping cuts
     )
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def alarming(self) -> bool:
         return self.accept is not None and self.accept.alarmed

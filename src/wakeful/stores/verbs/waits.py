@@ -66,8 +66,6 @@ class LookAgain(Request[None]):
     woken: list[tuple[str, str]] = field(default_factory=list)
     alarmed: bool = False  # as in LeaveRun
 
-    may_wake = True
-
     def alarming(self) -> bool:
         return self.alarmed
 

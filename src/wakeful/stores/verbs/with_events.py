@@ -34,8 +34,6 @@ class WithEvents(Request[E]):
 
     accept: AcceptEvents | None
 
-    may_wake = True
-
     @property
     def woken(self) -> list[tuple[str, str]]:
         return [] if self.accept is None else self.accept.woken
