@@ -288,10 +288,7 @@ def test_check_lists_them(wakeful, folder):
     (folder / "app.py").write_text(
         text.replace("at(", 'every("2h", name="digest"), every(').replace('"2020-01-01"', '"3h"')
     )
-    assert (
-        "schedule digest is there already, of agent digest: give it another name="
-        in wakeful("check", "app.py", code=1).err
-    )
+    assert "agent digest already has a schedule digest: give it another name=" in wakeful("check", "app.py", code=1).err
 
 
 def test_the_doctor_counts_them(wakeful, desk):

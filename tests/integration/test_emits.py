@@ -43,15 +43,15 @@ async def test_anything_else_is_an_error_that_says_what_is_allowed(new_app: NewA
         error = await error_of(runtime)
         assert error == (
             "agent desk: run.emit('tickets.opened'): type \"tickets.opened\" is not allowed: "
-            'emits=["ticket.opened", "note.*"] is all that it may emit. Did you mean "ticket.opened"? '
-            "Add the type there if it is meant"
+            'the agent may emit only emits=["ticket.opened", "note.*"]. Did you mean "ticket.opened"? '
+            "Add the type there if it is intended"
         )
         assert (await runtime.reader.events(type="tickets.opened"))["events"] == []
 
 
 async def test_with_an_empty_list_it_emits_nothing(new_app: NewApp):
     async with working(speaking(new_app(), "note", emits=[])) as runtime:
-        assert "it is declared with emits=[], and emits nothing" in str(await error_of(runtime))
+        assert "emits=[] means that the agent emits nothing" in str(await error_of(runtime))
 
 
 async def test_types_of_wakefuls_own_are_emitted_by_nobody(new_app: NewApp):

@@ -113,7 +113,7 @@ async def test_a_missing_table_keeps_no_other_from_being_read(sqlite_app: NewApp
         while not await concerns(runtime):
             await asyncio.sleep(0.01)
         (words,) = await concerns(runtime)
-        assert 'there is no table order: make it, or name another. Did you mean "orders"?' in words
+        assert 'there is no table order: create it, or name another. Did you mean "orders"?' in words
         await shop.execute("insert into orders values (1, 'new', 1)")
         while not seen:
             await asyncio.sleep(0.01)
@@ -310,7 +310,7 @@ async def test_all_slots_in_use(sqlite_app: NewApp, own_server: Shop):
 async def test_a_slot_of_another_kind(sqlite_app: NewApp, shop: Shop):
     await shop.execute(f"select pg_create_physical_replication_slot('t_{shop.name}')")
     async with working(an_app(sqlite_app, shop, [], slot=f"t_{shop.name}"), reading="drained") as runtime:
-        assert "is somebody else's (of kind physical" in await trouble_of(runtime)
+        assert "belongs to another program (kind physical" in await trouble_of(runtime)
     await shop.execute(f"select pg_drop_replication_slot('t_{shop.name}')")
 
 
@@ -574,9 +574,9 @@ async def test_problems_say_when_old_values_need_the_whole_row(shop: Shop):
     asks = postgres_changes(shop.dsn, table="orders", where='data.old.status == "new"')
     some = postgres_changes(shop.dsn, table="orders", columns=["status", "nothing"])
     (first,) = await asks.problems()
-    assert first.endswith("which PostgreSQL does not tell before ALTER TABLE public.orders REPLICA IDENTITY FULL")
+    assert first.endswith("which PostgreSQL does not send before ALTER TABLE public.orders REPLICA IDENTITY FULL")
     (mapped,) = await postgres_changes(shop.dsn, table="orders", data="data.old").problems()
-    assert "data= asks for old values" in mapped
+    assert "data= uses old values" in mapped
     column, note = await some.problems()
     assert "has no column nothing" in column
     assert "REPLICA IDENTITY FULL" in note

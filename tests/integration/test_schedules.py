@@ -548,10 +548,8 @@ class TestDefinitionsThatCannotBeRead:
             assert len(runs) == 1  # the others go on
             page = (await runtime.reader.schedules())["schedules"]
             (rule,) = [one["rule"] for one in page if one["name"] == "mine"]
-            assert rule.startswith(
-                'a rule that cannot be read (a stored schedule is of the kind "moon", which this version'
-            )
-            assert "by a rule that cannot be read" in str(await runtime.reader.why("mine"))
+            assert rule.startswith('an unreadable rule (a stored schedule has the kind "moon", which this version')
+            assert "by an unreadable rule" in str(await runtime.reader.why("mine"))
             await pass_time(runtime, "1h")
             await runtime.watcher.once()
             open_ones = {one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}

@@ -92,7 +92,7 @@ async def test_text_that_is_no_text_is_kept_and_the_others_go_on(new_app: NewApp
         await runtime.drain()
         assert [event.data["key"]["id"] for event in seen] == [2]
         (kept,) = (await runtime.reader.events(state="quarantined", limit=10))["events"]
-        assert "of wakeful_change cannot be read: 'utf-8' codec" in kept["reason"]
+        assert "of wakeful_change is unreadable: 'utf-8' codec" in kept["reason"]
         await runtime.drain()
         assert await sqlite_shop.do("select * from wakeful_change") == []
 
@@ -316,7 +316,7 @@ async def test_replace_tells_of_the_row_that_came_and_not_of_the_one_that_went(
     [
         ({"path": ""}, "is the path of a SQLite file"),
         ({"path": 7}, "is the path of a SQLite file"),
-        ({"path": "mysql://host/shop"}, "mysql:// is no address that can be read"),
+        ({"path": "mysql://host/shop"}, "mysql:// is not supported here"),
         ({"path": ":memory:"}, "in memory"),
         ({"table": ""}, "name of a table"),
         ({"operations": "upsert"}, 'there is no "upsert"'),
