@@ -134,7 +134,7 @@ def test_a_token_that_can_be_guessed_is_refused(wakeful, folder, monkeypatch, we
 def test_a_next_token_alone_is_refused(wakeful, folder, monkeypatch):
     (folder / "doors.py").write_text(APP)
     monkeypatch.setenv("WAKEFUL_TOKEN_NEXT", TOKEN)
-    assert "set WAKEFUL_TOKEN to the present one" in wakeful("serve", "doors.py", "--port", "0", code=1).err
+    assert "set WAKEFUL_TOKEN to the current one" in wakeful("serve", "doors.py", "--port", "0", code=1).err
 
 
 def test_a_new_token(wakeful):

@@ -209,7 +209,7 @@ def test_of_code_is_changed_in_code(wakeful, desk, folder):
         (("next", "digset"), 1, 'Did you mean "digest"?'),
         (("add", "x", "trige", "--every", "1h"), 1, 'app desk has no agent "trige". Did you mean "triage"?'),
         (("add", "x", "triage", "--every", "1h", "--of", "deks"), 1, 'no app "deks" has worked on this store yet.'),
-        (("add", "digest", "triage", "--every", "1h"), 1, "has a schedule digest already"),
+        (("add", "digest", "triage", "--every", "1h"), 1, "already has a schedule digest"),
         (("add", "a/b", "triage", "--every", "1h"), 1, "without /"),
         (("add", "x", "triage"), 1, "when? Give cron"),
         (("add", "x", "triage", "--cron", "0 8 * *"), 1, "cron('0 8 * *'): "),

@@ -360,7 +360,7 @@ async def test_what_data_cannot_make_sense_of_is_kept_and_can_be_read_again(new_
         )
         (event,) = reading.reader.read_again(raw_of(envelope), from_json(headers))
         assert (event.id, event.type, event.data) == ("report-8.md@1", "file.created", "8")
-        with pytest.raises(SourceTrouble, match="told by itself"):
+        with pytest.raises(SourceTrouble, match="reported by itself"):
             reading.reader.read_again(b"/x", {})
 
 
@@ -383,7 +383,7 @@ async def test_functions_that_go_by_one_name_are_refused(new_app: NewApp, inbox:
 async def test_what_is_in_the_way_is_said_when_asked(inbox: Path):
     assert await files(f"{inbox}/*.md").problems() == []
     (problem,) = await files(f"{inbox}/nowhere/*.md").problems()
-    assert f"folder {inbox}/nowhere is not there: make it" in problem
+    assert f"folder {inbox}/nowhere is missing: create it" in problem
     (inbox / "folder").mkdir()
     (problem,) = await files(inbox / "folder").problems()
     assert f'this is a folder: write "{inbox}/folder/*"' in problem

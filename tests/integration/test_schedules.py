@@ -520,7 +520,7 @@ async def test_of_two_who_change_different_parts_neither_undoes_the_other(app: A
 async def test_agents_of_our_own_are_woken_by_no_schedule(app: App):
     noting(app)
     async with working(app) as runtime:
-        with pytest.raises(ConfigError, match="Wakeful's own"):
+        with pytest.raises(ConfigError, match="built into Wakeful"):
             await runtime.schedules.add("mine", every("10m"), "wakeful.remind", by=Actor("ada", "cli"))
 
 

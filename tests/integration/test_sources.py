@@ -237,7 +237,7 @@ async def test_a_trigger_that_makes_no_reader_is_an_alarm_and_the_rest_goes_on(n
             else "it returned NoneType, which is not a wakeful.sources.Reader"
         )
         assert told in failing.error
-        assert "Mend the trigger" in failing.error
+        assert "Fix the trigger" in failing.error
         (alarm,) = (await runtime.reader.alarms())["alarms"]
         assert alarm["key"] == "source/app/torn"
         await until(lambda: seen == ["a"])

@@ -227,7 +227,7 @@ async def test_a_file_that_is_not_there_is_said_and_looked_for_again(new_app: Ne
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"no database at all, but long enough to be told from one" * 20, "is no SQLite")]
+    ("content", "words"), [(b"no database at all, but long enough to be told from one" * 20, "is not a SQLite")]
 )
 async def test_a_file_that_is_none_of_sqlite_is_said(new_app: NewApp, tmp_path: Path, content: bytes, words: str):
     path = tmp_path / "odd.db"
@@ -319,12 +319,12 @@ async def test_replace_tells_of_the_row_that_came_and_not_of_the_one_that_went(
         ({"path": "mysql://host/shop"}, "mysql:// is not supported here"),
         ({"path": ":memory:"}, "in memory"),
         ({"table": ""}, "name of a table"),
-        ({"operations": "upsert"}, 'there is no "upsert"'),
+        ({"operations": "upsert"}, 'unknown operation "upsert"'),
         ({"operations": []}, "operations is empty"),
         ({"columns": "total"}, "names of columns"),
         ({"columns": []}, "names of columns"),
         ({"poll": "soon"}, "poll must be a duration"),
-        ({"poll": "0s"}, "longer than nothing"),
+        ({"poll": "0s"}, "longer than zero"),
         ({"where": "data."}, "is not a CEL expression"),
         ({"data": 7}, "data must be"),
     ],

@@ -302,7 +302,7 @@ class TestRefusing:
             assert receipt(await http.post("/hooks/y", content=b"{}"))["status"] == "quarantined"
             reasons = [one["reason"] for one in await kept(store_url)]
         assert ["RuntimeError" in reasons[0], "RuntimeError" in reasons[1], "KeyError" in reasons[2]] == [True] * 3
-        assert reasons[3].startswith("data= failed of event")
+        assert reasons[3].startswith("data= failed for event")
 
     async def test_other_paths_methods_and_encodings(self, app: App):
         note(app)
