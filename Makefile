@@ -38,35 +38,35 @@ SYNC = $(UV) sync --locked --all-extras --quiet --compile-bytecode $(NO_CACHE)
 .DEFAULT_GOAL := help
 .PHONY: setup demo test test-all lint audit bench docs reference pin help clean
 
-setup: $(STAMP)  ## lay .venv: the package, its extras, the tools to test and lint
+setup: $(STAMP)  ## create .venv: the package, its extras, the tools to test and lint
 
-demo: $(STAMP)  ## run the demonstration; SECONDS=30 ends it by itself
+demo: $(STAMP)  ## run the demonstration; SECONDS=30 ends it after 30 s
 # bash has a SECONDS of its own, which may come in through the environment: only the command line counts.
 	.venv/bin/wakeful demo $(if $(filter command,$(origin SECONDS)),--seconds $(SECONDS))
 
-test: $(STAMP)  ## run the first tier of the tests: everything but most of what is slow; SAMPLE=word repeats a sample
+test: $(STAMP)  ## run the first tier of the tests: all but most slow ones; SAMPLE=word repeats a sample
 # A process that has nothing left takes half of what another one has: some tests last a thousand times as long as others.
 	.venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal --tier first $(if $(SAMPLE),--sample $(SAMPLE))
 
-test-all: $(STAMP)  ## run all tests, and 10,000 inputs for each target of the fuzz (FUZZ_INPUTS=N); PYTEST_ADDOPTS="-k name" chooses some
+test-all: $(STAMP)  ## run all tests, and 10,000 inputs for each fuzz target (FUZZ_INPUTS=N); PYTEST_ADDOPTS="-k name" selects some
 	FUZZ_INPUTS=$(FUZZ_INPUTS) .venv/bin/pytest -n auto --maxprocesses $(WORKERS) --dist worksteal
 
-lint: $(STAMP)  ## check style, formatting, types and the arrows between modules
+lint: $(STAMP)  ## check style, formatting, types and imports between modules
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-audit: $(STAMP)  ## look for known vulnerabilities and licences that are not allowed; write the bill of materials to build/
+audit: $(STAMP)  ## check for known vulnerabilities and forbidden licences; write the bill of materials to build/
 	.venv/bin/python -m tools.audit --uv $(UV)
 
-bench: $(BENCH_STAMP)  ## measure speed and cost, beside what else could be used
+bench: $(BENCH_STAMP)  ## measure speed and cost, next to alternatives
 	.venv/bin/wakeful bench
 
-docs: $(STAMP)  ## run what the documentation says
+docs: $(STAMP)  ## run every example in the documentation
 	.venv/bin/pytest tests/docs
 
-reference: $(STAMP)  ## write the pages of reference that are made from the code
+reference: $(STAMP)  ## write the reference pages that are generated from the code
 	.venv/bin/python -m wakeful.surface.reference > build.reference && mv build.reference docs/reference/resources.md
 
 pin:  ## pin uv by hash: make pin UV_VERSION=0.0.0
@@ -74,7 +74,7 @@ pin:  ## pin uv by hash: make pin UV_VERSION=0.0.0
 	echo uv==$(UV_VERSION) | $(UV) pip compile --quiet --generate-hashes --no-header --no-annotate --universal --only-binary :all: --emit-build-options - >> $(UV_PINNED).new
 	@mv $(UV_PINNED).new $(UV_PINNED)
 
-help:  ## list the verbs
+help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/make \1\t\2/p' Makefile | expand -t 15
 
 clean:  ## remove .venv and every cache

@@ -18,6 +18,7 @@ import structlog
 from wakeful import App, Run, postgres_changes
 from wakeful.cli.working import spare_the_collector
 from wakeful.runtime import Runtime
+from wakeful.stores.verbs.sources import find_source
 
 TABLE = (
     "create table orders (id int primary key, status text, total numeric, placed timestamptz default now(), note jsonb)"
@@ -66,7 +67,7 @@ async def burst(shop: str, store: str, rows: int) -> dict[str, float]:
     await runtime.sources.drain()
     elapsed = time.perf_counter() - began
     (found,) = await runtime.database.fetch("sources_of_app", "changes")
-    source = await runtime.store.find_source("changes", found[1])
+    source = await find_source(runtime.store.database, "changes", found[1])
     assert source is not None
     assert source.taken == rows, f"{source.taken} of {rows} rows were taken in"
     await runtime.stop(0)

@@ -16,7 +16,7 @@ from wakeful.model import Admission, Arrival, digest
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, Wanted
 from wakeful.stores.verbs.processes import RegisterProcess
 from wakeful.stores.verbs.progress import FinishRun
 
@@ -92,11 +92,11 @@ async def _claim(store: DatabaseStore, sample: int) -> float:
 async def make_ready(store: DatabaseStore, sample: int) -> None:
     """So many new runs as one claim takes."""
     arrivals = [_arrival(f"{sample}-{number}") for number in range(BATCH)]
-    await store.accept(AcceptEvents("claim", arrivals))
+    await store.do(AcceptEvents("claim", arrivals))
 
 
 async def claim(store: DatabaseStore) -> Claimed:
-    claimed = await store.claim(ClaimRuns("claim", "bench", lambda: [("work", BATCH)], lambda: True), now=True)
+    claimed = await store.do(ClaimRuns("claim", "bench", lambda: Wanted([("work", BATCH)])))
     if len(claimed.claims) != BATCH:
         message = f"claimed {len(claimed.claims)} runs of {BATCH}"
         raise RuntimeError(message)
@@ -105,7 +105,7 @@ async def claim(store: DatabaseStore) -> Claimed:
 
 async def finish(store: DatabaseStore, claimed: Claimed) -> None:
     for one in claimed.claims:
-        await store.finish(FinishRun(one, "done"))
+        await store.do(FinishRun(one, "done"))
 
 
 def _arrival(name: str) -> Arrival:

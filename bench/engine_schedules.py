@@ -69,7 +69,7 @@ async def at_once(store: str, count: int) -> float:
     """Seconds from the moment at which so many are due until the last one's event and run are stored."""
     app = make_app(store)
     async with app.running(migrate=True) as runtime:
-        await runtime.store.change_pause(ChangePause("timed", "timed", paused=True, by=Actor("bench", "code")))
+        await runtime.store.do(ChangePause("timed", "timed", paused=True, by=Actor("bench", "code")))
         moment = datetime.now(UTC) + timedelta(seconds=BEFORE_ALL + count / ADDED_PER_SECOND)
         await add(runtime, [at(moment)] * count)
         if datetime.now(UTC) >= moment:

@@ -18,6 +18,7 @@ from wakeful.operations.programs import lock
 from wakeful.output.channels.base import Channel
 from wakeful.service import Part, Services
 from wakeful.stores.journal import Probe
+from wakeful.stores.sealed_store import look_at_sealing
 from wakeful.stores.verbs.agents import DeclaredAgent
 from wakeful.stores.verbs.expectations import DeclaredExpectation
 from wakeful.telemetry.outage import CURRENT
@@ -278,7 +279,7 @@ class Runtime(Parts):
             try:
                 # It may have been suspended while the store became strict. What is wrong with a mark or a key, `sealing` tells.
                 with contextlib.suppress(EncryptionKeyMissing):
-                    await self.store.look_at_sealing()
+                    await look_at_sealing(self.store.database)
                 await self.membership.join()
             except StoreUnavailable:
                 await asyncio.sleep(1)

@@ -50,6 +50,7 @@ from wakeful.policy.decide import decide
 from wakeful.readers.reader import Reader
 from wakeful.service import Background
 from wakeful.settings import ping_url, shown_store, store_url
+from wakeful.stores.glance import glance
 from wakeful.stores.journal import Probe
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.opening import open_database
@@ -199,7 +200,7 @@ class Parts:
         self.results = Results(self.database, self.store.journal, listen=listen, later=lambda: self.surroundings.later)
         self.rechecker: WaitRechecker | None = None
         if self.database.dialect == "postgres":
-            self.rechecker = WaitRechecker(app.name, self.database, self.store.look_again, fits)
+            self.rechecker = WaitRechecker(app.name, self.database, self.store.do, fits)
             self.store.hear_waits(self.rechecker.registered)
         self.courier = Courier(
             app.name,
@@ -340,7 +341,7 @@ class Parts:
             time_passes=time_passes,
         )
         self.lookout = self.hearing.lookout = Lookout(
-            partial(self.store.glance, app.name, list(here), list(app.channels if channels is None else channels)),
+            partial(glance, self.database, app.name, list(here), list(app.channels if channels is None else channels)),
             [self.worker.glanced, self.hearing.glanced] if time_passes else [self.worker.glanced],
             then=self.sources.report_alive,
         )

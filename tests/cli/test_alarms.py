@@ -55,7 +55,7 @@ def test_one_is_acknowledged(wakeful, key):
     assert "  told 1 time, last now" in shown
     assert shown[-1].split("  ")[1:] == ["acknowledge", "ada", "on it"]
     again = wakeful("alarms", "ack", key, code=1)
-    assert "is acknowledged already, by ada" in again.err
+    assert "is already acknowledged, by ada" in again.err
     assert wakeful("alarms", "--state", "open", "--json").json == {"alarms": []}
 
 
@@ -68,7 +68,7 @@ def test_one_is_muted(wakeful, key):
 
 def test_one_is_resolved(wakeful, key):
     assert wakeful("alarms", "resolve", key, "--json").json["state"] == "resolved"
-    assert "is resolved already" in wakeful("alarms", "resolve", key, code=1).err
+    assert "is already resolved" in wakeful("alarms", "resolve", key, code=1).err
 
 
 def test_a_loud_one_cannot_be_muted(wakeful, key):

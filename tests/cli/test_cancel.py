@@ -75,7 +75,7 @@ def test_each_is_cancelled_or_refused_by_itself(wakeful, ready):
     wakeful("cancel", other)
     answer = wakeful("cancel", ready, other, code=1)
     assert answer.out == f"run {ready}: cancelled; was ready\n"
-    assert answer.err == f"wakeful: run {other} is cancelled: only what is not over can be cancelled\n"
+    assert answer.err == f"wakeful: run {other} is cancelled: only a run that has not ended can be cancelled\n"
 
 
 def test_nothing_is_done_if_one_of_them_is_not_there(wakeful, ready):
@@ -110,7 +110,7 @@ def test_a_run_that_undoes_what_it_did_because_it_failed_says_so(wakeful, folder
     wakeful("once", "app.py", code=None)
     assert "It failed: Persistent: broken, at " in wakeful("why", run).out
     assert "failed: Persistent: broken; what it did is undone first" in wakeful("trace", run).out
-    assert "failed, and what it did is being undone already" in wakeful("cancel", run, code=1).err
+    assert "failed, and its effects are already being undone" in wakeful("cancel", run, code=1).err
     (folder / "open").touch()
     (undo,) = wakeful("effects", "--state", "held", "--json").json["effects"]
     wakeful("effects", "repeat", undo["id"])

@@ -66,7 +66,7 @@ def test_an_old_server_goes_on_and_restarts_while_a_new_version_is_rolled_out(fo
 
     with knowing(NEXT, TAKES):
         said = wakeful("migrate", "--store", store_url)
-        assert "9002_takes is left for later" in said.err
+        assert "9002_takes is postponed" in said.err
         assert "nothing applied; left for later 9002_takes" in said.out
     again.signal(signal.SIGTERM)
     assert again.end() == 0

@@ -104,7 +104,7 @@ async def test_everything_is_encrypted_anew_while_a_worker_works(new_app: NewApp
     async with working(app) as runtime:
         first = await go(runtime, SECRET)
         second = await go(runtime, large)
-        await runtime.store.change_state(ChangeState("app", "handle", "", f'"{SECRET}"', by=Actor("ada", "code")))
+        await runtime.store.do(ChangeState("app", "handle", "", f'"{SECRET}"', by=Actor("ada", "code")))
     use(monkeypatch, NEW, OLD)
     store = DatabaseStore(open_database(store_url, SystemClock()))
     await store.open(migrate=False)

@@ -14,8 +14,9 @@ import pytest
 
 from support.command_line import wait_for_answer
 from wakeful.api.readiness import READY_WITHIN
-from wakeful.stores.lock_holder import Holder, holder_of, locked_by
-from wakeful.stores.sqlite import BUSY_TIMEOUT_MILLISECONDS, LOOK_FOR_A_LOCK_MILLISECONDS
+from wakeful.stores.lock_holder import WriteLockHolder, holder_of, locked_by
+from wakeful.stores.sqlite import LOOK_FOR_A_LOCK_MILLISECONDS
+from wakeful.stores.sqlite_connecting import BUSY_TIMEOUT_MILLISECONDS
 from wakeful.testing.children import state_of
 
 APP = """
@@ -129,9 +130,11 @@ class TestTheHolder:
 
     def test_is_not_known_everywhere(self, folder: Path):
         assert holder_of(folder / "none.db") is None
-        assert locked_by(folder / "none.db") == "another process holds the write lock of the store and does not let go"
+        assert (
+            locked_by(folder / "none.db") == "another process holds the write lock of the store and does not release it"
+        )
 
     def test_says_what_to_do(self):
-        assert str(Holder(7, "python3", stopped=False)) == "process 7 (python3)"
-        assert Holder(7, "python3", stopped=False).remedy == "wait for it, or end it (kill 7)"
-        assert str(Holder(os.getpid(), "python3", stopped=False)) == f"this process (pid {os.getpid()})"
+        assert str(WriteLockHolder(7, "python3", stopped=False)) == "process 7 (python3)"
+        assert WriteLockHolder(7, "python3", stopped=False).remedy == "wait for it, or end it (kill 7)"
+        assert str(WriteLockHolder(os.getpid(), "python3", stopped=False)) == f"this process (pid {os.getpid()})"

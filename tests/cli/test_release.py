@@ -154,4 +154,4 @@ def test_an_output_whose_state_has_moved_on_is_not_offered_for_release(wakeful, 
     assert "the agent's state was changed since, so it cannot be released" in listed
     assert "wakeful release" not in listed
     assert wakeful("trace", held, "--json").json["outdated"] is True
-    assert "changed since" in wakeful("release", held, code=1).err
+    assert "a newer state" in wakeful("release", held, code=1).err

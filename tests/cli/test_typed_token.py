@@ -30,7 +30,7 @@ async def paused_and_guarded() -> None:
     store = DatabaseStore(open_database(STORE, SystemClock()))
     await store.open(migrate=True)
     try:
-        await store.change_pause(ChangePause("desk", "", paused=True, by=Actor("ada", "cli")))
+        await store.do(ChangePause("desk", "", paused=True, by=Actor("ada", "cli")))
         await store.do(GuardApp("desk", hashes_of([TOKEN])))
     finally:
         await store.close()

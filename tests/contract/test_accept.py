@@ -12,6 +12,7 @@ from wakeful.clock import VirtualClock, to_datetime
 from wakeful.errors import IdempotencyConflict
 from wakeful.model import Decision, Receipt, run_id
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.user_transaction import accept_within
 from wakeful.stores.verbs.accept import AcceptEvents
 
 RUN = run_id(APP, "agent", "/test", "1")
@@ -274,7 +275,7 @@ async def test_batches_in_opposite_orders_do_not_block_each_other(stores: OpenSt
     one, other = await stores(store_url), await stores(store_url)
     arrivals = [an_arrival(str(number)) for number in range(200)]
     answers = await asyncio.gather(
-        one.accept(AcceptEvents(APP, arrivals)), other.accept(AcceptEvents(APP, list(reversed(arrivals))))
+        one.do(AcceptEvents(APP, arrivals)), other.do(AcceptEvents(APP, list(reversed(arrivals))))
     )
     statuses = [receipt.status for receipts in answers for receipt in receipts]
     assert (statuses.count("accepted"), statuses.count("duplicate")) == (200, 200)
@@ -292,7 +293,7 @@ async def test_a_second_acceptor_waits_for_the_first_ones_commit(stores: OpenSto
     try:
         transaction = first.transaction()
         await transaction.start()
-        await store.accept_within(first, AcceptEvents(APP, [an_arrival()]))
+        await accept_within(store, first, AcceptEvents(APP, [an_arrival()]))
         second = asyncio.ensure_future(accept(store, an_arrival()))
         await waiting_for_a_lock(postgres_url)
         assert not second.done()

@@ -8,14 +8,22 @@ from typing import Any
 
 import pytest
 
-from support.stores import APP, Member, OpenStore, accept, an_arrival, join, query, reader
+from support.stores import APP, Member, OpenStore, accept, an_arrival, do_all, join, query, reader
 from wakeful.clock import VirtualClock, duration, to_text
 from wakeful.model import Arrival, Claim, Event
 from wakeful.stores.alarm import Alarm, failing_alarm, paused_alarm
 from wakeful.stores.journal import Died, Probe
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
-from wakeful.stores.verbs.alarms import AlarmChanged, AlarmVerb, ChangeAlarm, ResolveAlarms, StoredAlarm, TellAlarms
+from wakeful.stores.verbs.alarms import (
+    AlarmChanged,
+    AlarmVerb,
+    ChangeAlarm,
+    ResolveAlarms,
+    StoredAlarm,
+    TellAlarms,
+    first_to_tell,
+)
 from wakeful.stores.verbs.failing import Streak
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.people import RaiseAlarm
@@ -26,7 +34,7 @@ DEAD = "dead/app/agent/3f2a91"
 
 
 async def raise_alarm(store: DatabaseStore, text: str = "something broke", key: str = "key", **more: Any) -> None:
-    await store.raise_alarm(RaiseAlarm(Alarm(APP, key, text, **more)))
+    await store.do(RaiseAlarm(Alarm(APP, key, text, **more)))
 
 
 async def the_alarm(store: DatabaseStore) -> dict[str, object]:
@@ -35,7 +43,7 @@ async def the_alarm(store: DatabaseStore) -> dict[str, object]:
 
 
 async def change(store: DatabaseStore, verb: AlarmVerb, key: str = "key", **more: Any) -> AlarmChanged:
-    changed = await store.change_alarm(ChangeAlarm(key, verb, by=Actor("ada", "code"), **more))
+    changed = await store.do(ChangeAlarm(key, verb, by=Actor("ada", "code"), **more))
     assert changed is not None
     return changed
 
@@ -47,7 +55,7 @@ def arrival_of(alarm: StoredAlarm) -> Arrival:
 
 
 async def tell(store: DatabaseStore, repeat: str = "4h") -> list[StoredAlarm]:
-    return await store.tell_alarms(TellAlarms(APP, TELLER, 10, duration(repeat), arrival_of))
+    return await store.do(TellAlarms(APP, TELLER, 10, duration(repeat), arrival_of))
 
 
 async def test_an_alarm_opens(store: DatabaseStore, clock: VirtualClock):
@@ -140,8 +148,8 @@ async def test_a_person_acknowledges_an_alarm(store: DatabaseStore, clock: Virtu
 async def test_the_first_who_acknowledges_stands(store: DatabaseStore):
     await raise_alarm(store)
     await change(store, "acknowledge")
-    again = await store.change_alarm(ChangeAlarm("key", "acknowledge", by=Actor("bob", "code")))
-    assert again == AlarmChanged(APP, "acknowledged", "acknowledged", "is acknowledged already, by ada")
+    again = await store.do(ChangeAlarm("key", "acknowledge", by=Actor("bob", "code")))
+    assert again == AlarmChanged(APP, "acknowledged", "acknowledged", "is already acknowledged, by ada")
     assert (await the_alarm(store))["acknowledged_by"] == "ada"
 
 
@@ -149,13 +157,13 @@ async def test_what_is_resolved_cannot_be_changed(store: DatabaseStore):
     await raise_alarm(store)
     await change(store, "resolve")
     for verb in ("acknowledge", "mute", "resolve"):
-        changed = await store.change_alarm(ChangeAlarm("key", verb, span=1, by=Actor("ada", "code")))
+        changed = await store.do(ChangeAlarm("key", verb, span=1, by=Actor("ada", "code")))
         assert changed is not None
         assert changed.refused is not None
 
 
 async def test_there_is_no_such_alarm(store: DatabaseStore):
-    assert await store.change_alarm(ChangeAlarm("nothing", "resolve", by=Actor("ada", "code"))) is None
+    assert await store.do(ChangeAlarm("nothing", "resolve", by=Actor("ada", "code"))) is None
 
 
 async def test_a_loud_one_cannot_be_muted(store: DatabaseStore):
@@ -170,7 +178,7 @@ async def test_two_people_at_once(stores: OpenStore, store_url: str):
     one, other = await stores(store_url), await stores(store_url)
     await raise_alarm(one)
     answers = await asyncio.gather(
-        *(store.change_alarm(ChangeAlarm("key", "acknowledge", by=Actor("ada", "code"))) for store in (one, other) * 5)
+        *(store.do(ChangeAlarm("key", "acknowledge", by=Actor("ada", "code"))) for store in (one, other) * 5)
     )
     assert [answer.refused for answer in answers if answer is not None].count(None) == 1
 
@@ -180,10 +188,10 @@ async def test_two_people_at_once(stores: OpenStore, store_url: str):
 
 async def test_an_alarm_is_told_when_it_opens_and_again_after_a_while(store: DatabaseStore, clock: VirtualClock):
     await raise_alarm(store)
-    assert await store.first_to_tell(APP) == 0
+    assert await first_to_tell(store.database, APP) == 0
     assert [(one.key, one.told) for one in await tell(store)] == [("key", 0)]
     assert await tell(store) == []
-    assert await store.first_to_tell(APP) == duration("4h")
+    assert await first_to_tell(store.database, APP) == duration("4h")
     clock.move("4h")
     assert [(one.key, one.told) for one in await tell(store)] == [("key", 1)]
     alarm = await the_alarm(store)
@@ -206,7 +214,7 @@ async def test_each_telling_is_an_event_of_its_own(member: Member, clock: Virtua
 
 async def test_an_alarm_that_is_not_told_by_an_event_is_marked_all_the_same(store: DatabaseStore):
     await raise_alarm(store)
-    told = await store.tell_alarms(TellAlarms(APP, TELLER, 10, duration("4h"), lambda _: None))
+    told = await store.do(TellAlarms(APP, TELLER, 10, duration("4h"), lambda _: None))
     assert [one.text for one in told] == ["something broke"]
     assert (await reader(store).events())["events"] == []
     assert (await the_alarm(store))["told"] == 1
@@ -219,15 +227,15 @@ async def test_one_that_is_acknowledged_is_told_no_more_until_it_resolves(store:
     clock.move("1d")
     await raise_alarm(store)
     assert await tell(store) == []
-    await store.resolve_alarms(ResolveAlarms(["key"]))
+    await store.do(ResolveAlarms(["key"]))
     assert [one.state for one in await tell(store)] == ["resolved"]
     assert await tell(store) == []
-    assert await store.first_to_tell(APP) is None
+    assert await first_to_tell(store.database, APP) is None
 
 
 async def test_one_that_nobody_heard_of_resolves_in_silence(store: DatabaseStore):
     await raise_alarm(store)
-    await store.resolve_alarms(ResolveAlarms(["key"]))
+    await store.do(ResolveAlarms(["key"]))
     assert await tell(store) == []
 
 
@@ -243,7 +251,7 @@ async def test_a_muted_one_is_told_when_that_time_is_over(store: DatabaseStore, 
 async def test_how_long_it_is_muted_outlives_that_it_resolves_and_comes_back(store: DatabaseStore, clock: VirtualClock):
     await raise_alarm(store)
     await change(store, "mute", span=duration("2h"))
-    await store.resolve_alarms(ResolveAlarms(["key"]))
+    await store.do(ResolveAlarms(["key"]))
     clock.move("1h")
     await raise_alarm(store)
     assert await tell(store) == []
@@ -254,8 +262,8 @@ async def test_how_long_it_is_muted_outlives_that_it_resolves_and_comes_back(sto
 
 
 async def test_alarms_of_another_app_are_left_alone(store: DatabaseStore):
-    await store.raise_alarm(RaiseAlarm(Alarm("another", "key", "something broke")))
-    assert await store.first_to_tell(APP) is None
+    await store.do(RaiseAlarm(Alarm("another", "key", "something broke")))
+    assert await first_to_tell(store.database, APP) is None
     assert await tell(store) == []
 
 
@@ -264,7 +272,7 @@ async def test_many_tellers_at_once_tell_each_alarm_once(stores: OpenStore, stor
     for number in range(20):
         await raise_alarm(tellers[0], key=f"key-{number}")
     told: list[StoredAlarm] = []
-    while await tellers[0].first_to_tell(APP) == 0:
+    while await first_to_tell(tellers[0].database, APP) == 0:
         for some in await asyncio.gather(*(tell(store) for store in tellers)):
             told += some
     assert sorted(one.key for one in told) == sorted(f"key-{number}" for number in range(20))
@@ -322,21 +330,21 @@ async def die(member: Member, identifier: str, streak: Streak | None = None, key
 async def test_the_alarm_of_dead_letters_is_over_with_the_last_of_them(member: Member):
     first, second = await die(member, "1"), await die(member, "2")
     await die(member, "3", key="dead/app/agent/another")
-    await member.store.redo(RedoRun(first.id, discard=True, by=Actor("ada", "code")))
+    await member.store.do(RedoRun(first.id, discard=True, by=Actor("ada", "code")))
     assert await states(member.store) == {DEAD: "open", "dead/app/agent/another": "open"}
-    await member.store.redo(RedoRun(second.id, by=Actor("ada", "code")))
+    await member.store.do(RedoRun(second.id, by=Actor("ada", "code")))
     assert await states(member.store) == {DEAD: "resolved", "dead/app/agent/another": "open"}
 
 
 async def test_all_of_them_at_once(member: Member):
     dead = [await die(member, str(number)) for number in range(3)]
-    await member.store.redo_all([RedoRun(one.id, discard=True, by=Actor("ada", "code")) for one in dead])
+    await do_all(member.store, [RedoRun(one.id, discard=True, by=Actor("ada", "code")) for one in dead])
     assert await states(member.store) == {DEAD: "resolved"}
 
 
 async def test_a_replay_that_dies_again_opens_it_again(member: Member):
     dead = await die(member, "1")
-    await member.store.redo(RedoRun(dead.id, by=Actor("ada", "code")))
+    await member.store.do(RedoRun(dead.id, by=Actor("ada", "code")))
     claim = await member.claim_one()
     await member.finish(claim, "dead", alarm=Alarm(APP, DEAD, "again"))
     alarm = await the_alarm(member.store)
@@ -350,7 +358,7 @@ async def test_a_letter_that_dies_while_the_last_one_is_replayed_keeps_it_open(s
     await accept(one.store, an_arrival("2"))
     claim = await other.claim_one()
     await asyncio.gather(
-        one.store.redo(RedoRun(dead.id, discard=True, by=Actor("ada", "code"))),
+        one.store.do(RedoRun(dead.id, discard=True, by=Actor("ada", "code"))),
         other.finish(claim, "dead", alarm=Alarm(APP, DEAD, "a dead letter")),
     )
     assert await states(one.store) == {DEAD: "open"}
@@ -420,7 +428,7 @@ async def test_too_many_in_a_row_pause_the_agent(member: Member):
 
 async def test_resuming_it_is_heard_and_it_is_counted_anew(member: Member):
     await fail(member, 1, 2, 3, 4, 5)
-    await member.store.change_pause(ChangePause(APP, "agent", paused=False, by=Actor("ada", "code")))
+    await member.store.do(ChangePause(APP, "agent", paused=False, by=Actor("ada", "code")))
     assert (await states(member.store))[PAUSED] == "resolved"
     await fail(member, 6, 7, 8, 9)
     assert await reader(member.store).pauses() == []
@@ -431,7 +439,7 @@ async def test_resuming_it_is_heard_and_it_is_counted_anew(member: Member):
 
 async def test_after_it_is_resumed_a_run_that_goes_well_resolves_what_is_left(member: Member):
     await fail(member, 1, 2, 3, 4, 5)
-    await member.store.change_pause(ChangePause(APP, "agent", paused=False, by=Actor("ada", "code")))
+    await member.store.do(ChangePause(APP, "agent", paused=False, by=Actor("ada", "code")))
     await go_well(member, "6")
     assert (await states(member.store))[FAILING] == "resolved"
 
@@ -439,7 +447,7 @@ async def test_after_it_is_resumed_a_run_that_goes_well_resolves_what_is_left(me
 async def test_a_run_that_a_person_replays_counts_once(member: Member):
     dead = await fail(member, 1, 2)
     for _ in range(3):
-        await member.store.redo(RedoRun(dead[0].id, by=Actor("ada", "code")))
+        await member.store.do(RedoRun(dead[0].id, by=Actor("ada", "code")))
         claim = await member.claim_one()
         await member.finish(claim, "dead", alarm=Alarm(APP, DEAD, "again"), streak=STREAK)
     assert FAILING not in await states(member.store)
@@ -461,7 +469,7 @@ async def test_one_that_a_person_has_paused_already_stays_so(member: Member, sto
     await fail(member, 1, 2, 3, 4)
     await accept(member.store, an_arrival("5"))
     claim = await member.claim_one()
-    await member.store.change_pause(ChangePause(APP, "agent", paused=True, by=Actor("ada", "code"), note="mine"))
+    await member.store.do(ChangePause(APP, "agent", paused=True, by=Actor("ada", "code"), note="mine"))
     await member.finish(claim, "dead", alarm=Alarm(APP, DEAD, "a dead letter"), streak=STREAK)
     (pause,) = await reader(member.store).pauses()
     assert (pause["by"], pause["note"]) == ("ada", "mine")

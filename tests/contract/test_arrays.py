@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wakeful.stores.postgres import array
+from wakeful.stores.postgres_arrays import array
 
 texts = st.lists(
     st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1, max_size=5

@@ -108,7 +108,7 @@ async def test_effects_messages_and_states_may_be_large(app: App):
         assert run["effects"][0]["arguments"] == [WIDE]
         assert run["effects"][0]["result"] == WIDE
         assert run["deliveries"][0]["message"] == WIDE
-        await runtime.store.change_state(ChangeState("app", "handle", "", f'"{WIDE}"', by=Actor("somebody", "code")))
+        await runtime.store.do(ChangeState("app", "handle", "", f'"{WIDE}"', by=Actor("somebody", "code")))
         assert (await runtime.reader.states())[0]["value"] == WIDE
 
 

@@ -58,5 +58,5 @@ async def test_the_database_takes_every_one_of_these_queries(stores: OpenStore, 
             given = max([int(one) for one in re.findall(r"\?(\d+)", sql)], default=0)
             apsw.Connection(str(sqlite_path(store_url))).execute(f"explain {sql}", (None,) * given)
         else:
-            async with database._borrowed() as connection:  # type: ignore[attr-defined]
+            async with database.connections.borrowed() as connection:  # type: ignore[attr-defined]
                 await connection.prepare(sql)

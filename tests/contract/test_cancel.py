@@ -16,10 +16,10 @@ from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import WENT_WELL, Claim, Delivery, Effect, Outcome
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled, cancelled_runs
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.commit import CloseRun, CommitRun, StateChange
-from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effects_to_undo
 from wakeful.stores.verbs.progress import LeaveRun
 from wakeful.stores.verbs.redo import RedoRun
 
@@ -36,21 +36,21 @@ def an_effect(name: str = "charge", **more: Any) -> Effect:
 
 async def did(member: Member, claim: Claim, name: str = "charge", state: Any = "confirmed", **more: Any) -> Effect:
     effect = an_effect(name, **more)
-    await member.store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
     effect.state, effect.tries = state, 1
-    await member.store.save_effect(SaveEffect(claim, effect))
+    await member.store.do(SaveEffect(claim, effect))
     return effect
 
 
 ENDINGS: dict[str, Ending] = {
     "finish": lambda member, claim: member.finish(claim, output='"out"'),
     "die": lambda member, claim: member.finish(claim, "dead", error="{}"),
-    "commit": lambda member, claim: member.store.commit(a_commit(claim)),
-    "commit and stay": lambda member, claim: member.store.commit(a_commit(claim, then="running")),
-    "hold the output": lambda member, claim: member.store.commit(a_commit(claim, then="held")),
-    "close": lambda member, claim: member.store.close_run(CloseRun(claim, WENT_WELL)),
+    "commit": lambda member, claim: member.store.do(a_commit(claim)),
+    "commit and stay": lambda member, claim: member.store.do(a_commit(claim, then="running")),
+    "hold the output": lambda member, claim: member.store.do(a_commit(claim, then="held")),
+    "close": lambda member, claim: member.store.do(CloseRun(claim, WENT_WELL)),
     "wait": lambda member, claim: member.leave(claim, "waiting", delay=SECOND),
-    "hold": lambda member, claim: member.store.leave(LeaveRun(claim, "held", "held", by_itself=True)),
+    "hold": lambda member, claim: member.store.do(LeaveRun(claim, "held", "held", by_itself=True)),
 }
 every_ending = pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS.keys())
 
@@ -61,7 +61,7 @@ async def claimed(member: Member) -> Claim:
 
 
 async def cancel(member: Member, run: str) -> Cancelled:
-    cancelled = await member.store.cancel(CancelRun(run, by=Actor("ada", "code"), note="no more"))
+    cancelled = await member.store.do(CancelRun(run, by=Actor("ada", "code"), note="no more"))
     assert cancelled is not None
     return cancelled
 
@@ -90,16 +90,16 @@ class TestAfterACancel:
         claim = await claimed(member)
         await cancel(member, claim.id)
         with pytest.raises(CancelAsked):
-            await member.store.open_effect(OpenEffect(claim, APP, an_effect(), lambda: ALLOWED))
+            await member.store.do(OpenEffect(claim, APP, an_effect(), ALLOWED))
         assert await count(store_url, "wakeful_effect") == 0
 
     async def test_an_effect_that_had_begun_is_recorded(self, member: Member):
         claim = await claimed(member)
         effect = an_effect()
-        await member.store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+        await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
         await cancel(member, claim.id)
         effect.state, effect.tries = "confirmed", 1
-        await member.store.save_effect(SaveEffect(claim, effect))
+        await member.store.do(SaveEffect(claim, effect))
         assert (await state_of(member.store, claim.id))["effects"][0]["state"] == "confirmed"
 
     async def test_a_stale_owner_is_told_that_it_lost_its_claim(self, member: Member):
@@ -115,13 +115,13 @@ class TestAfterACancel:
         await member.leave(first)
         second = await member.claim_one()
         with pytest.raises(ClaimLost):
-            await member.store.cancel(CancelRun(first.id, claim=first, by=Actor("on_stuck", "code")))
+            await member.store.do(CancelRun(first.id, claim=first, by=Actor("on_stuck", "code")))
         assert (await state_of(member.store, first.id))["cancel"] is None
         assert await count(store_url, "wakeful_remedy") == 0
-        cancelled = await member.store.cancel(CancelRun(second.id, claim=second, by=Actor("on_stuck", "code")))
+        cancelled = await member.store.do(CancelRun(second.id, claim=second, by=Actor("on_stuck", "code")))
         assert cancelled is not None
         assert cancelled.now == "running"
-        again = await member.store.cancel(CancelRun(second.id, claim=second, by=Actor("on_stuck", "code")))
+        again = await member.store.do(CancelRun(second.id, claim=second, by=Actor("on_stuck", "code")))
         assert again is not None, "as after a COMMIT whose answer was lost"
 
     async def test_an_attempt_whose_process_is_buried_cancels_nothing(
@@ -130,7 +130,7 @@ class TestAfterACancel:
         claim = await claimed(member)
         await (await join(await stores(store_url))).bury(member)
         with pytest.raises(ClaimLost):
-            await member.store.cancel(CancelRun(claim.id, claim=claim, by=Actor("on_stuck", "code")))
+            await member.store.do(CancelRun(claim.id, claim=claim, by=Actor("on_stuck", "code")))
         assert (await state_of(member.store, claim.id))["cancel"] is None
 
     async def test_its_process_is_told_which_runs_are_to_stop(self, member: Member):
@@ -138,8 +138,8 @@ class TestAfterACancel:
         first, _ = await member.claim()
         await cancel(member, first.id)
         other = await join(member.store)
-        assert await member.store.cancelled_runs(APP, member.process) == [(first.id, "ada", "no more")]
-        assert await member.store.cancelled_runs(APP, other.process) == []
+        assert await cancelled_runs(member.store.database, APP, member.process) == [(first.id, "ada", "no more")]
+        assert await cancelled_runs(member.store.database, APP, other.process) == []
 
 
 class TestWhoeverIsFirst:
@@ -147,16 +147,16 @@ class TestWhoeverIsFirst:
         claim = await claimed(member)
         await member.finish(claim, output='"out"')
         cancelled = await cancel(member, claim.id)
-        assert cancelled == Cancelled(claim.id, "done", "done", "is done: only what is not over can be cancelled")
+        assert cancelled == Cancelled(
+            claim.id, "done", "done", "is done: only a run that has not ended can be cancelled"
+        )
         run = await state_of(member.store, claim.id)
         assert (run["state"], run["output"], run["remedies"]) == ("done", "out", [])
 
     async def test_in_one_transaction_there_is_one_winner(self, member: Member):
         claim = await claimed(member)
         finished, cancelled = await asyncio.gather(
-            member.finish(claim),
-            member.store.cancel(CancelRun(claim.id, by=Actor("ada", "code"))),
-            return_exceptions=True,
+            member.finish(claim), member.store.do(CancelRun(claim.id, by=Actor("ada", "code"))), return_exceptions=True
         )
         run = await state_of(member.store, claim.id)
         assert isinstance(cancelled, Cancelled)
@@ -203,7 +203,7 @@ class TestWhoeverIsFirst:
                 await waiting_for_a_lock(postgres_url)
         finally:
             await connection.close()
-        assert (await cancels).refused == "is done: only what is not over can be cancelled"
+        assert (await cancels).refused == "is done: only a run that has not ended can be cancelled"
         assert await count(postgres_url, "wakeful_remedy") == 0
 
     @pytest.mark.postgres
@@ -212,8 +212,8 @@ class TestWhoeverIsFirst:
     ):
         member = await join(await stores(postgres_url))
         await accept(member.store, an_arrival("other"), an_arrival("with a state"))
-        asked = ClaimRuns(APP, member.process, lambda: [("agent", 10)], lambda: True)
-        other, claim = (await member.store.claim(asked, now=True)).claims
+        asked = ClaimRuns(APP, member.process, lambda: Wanted([("agent", 10)]))
+        other, claim = (await member.store.do(asked)).claims
         await query(postgres_url, "insert into wakeful_state (app, agent, key) values ('app', 'agent', '')")
         change = StateChange(APP, "agent", "", 0, '"changed"')
         connection = await asyncpg.connect(postgres_url)
@@ -223,8 +223,8 @@ class TestWhoeverIsFirst:
                     "update wakeful_run set cancel_at = 1, cancel_by = 'eve' where seq = $1", claim.seq
                 )
                 both = asyncio.gather(
-                    member.store.commit(CommitRun(claim, APP, '"out"', WENT_WELL, state=change)),
-                    member.store.commit(a_commit(other)),
+                    member.store.do(CommitRun(claim, APP, '"out"', WENT_WELL, state=change)),
+                    member.store.do(a_commit(other)),
                     return_exceptions=True,
                 )
                 await waiting_for_a_lock(postgres_url, like="%for update of run%")
@@ -272,7 +272,7 @@ class TestWhatWasPrepared:
         assert (await cancel(member, claim.id)).now == "ready"
         again = await member.claim_one()
         assert again.cancelled == ("ada", "no more")
-        assert [effect.id for effect in await member.store.effects_to_undo(again)] == ["charge"]
+        assert [effect.id for effect in await effects_to_undo(member.store.database, again)] == ["charge"]
 
     @pytest.mark.parametrize("state", ["retrying", "failed"])
     async def test_is_nothing_to_undo_if_it_was_certainly_not_done(self, member: Member, state: str):
@@ -288,7 +288,7 @@ class TestWhatWasPrepared:
         await did(member, claim, "second")
         await cancel(member, claim.id)
         claim.cancelled = ("ada", None)
-        assert [one.id for one in await member.store.effects_to_undo(claim)] == ["second", "first"]
+        assert [one.id for one in await effects_to_undo(member.store.database, claim)] == ["second", "first"]
         await did(member, claim, "undo second", undoes="second")
         effects = {one["action"]: one["state"] for one in (await state_of(member.store, claim.id))["effects"]}
         assert effects == {"first": "confirmed", "second": "undone", "undo second": "confirmed"}
@@ -298,8 +298,8 @@ class TestWhatWasPrepared:
         await cancel(member, claim.id)
         claim.cancelled = ("ada", None)
         request = FinishCancelled(claim, APP, "cancelled by ada", Outcome("cancelled"))
-        await member.store.finish_cancelled(request)
-        await member.store.finish_cancelled(request)  # after the answer to its COMMIT was lost
+        await member.store.do(request)
+        await member.store.do(request)  # after the answer to its COMMIT was lost
         assert (await state_of(member.store, claim.id))["state"] == "cancelled"
         assert await count(store_url, "wakeful_attempt") == 1
 
@@ -330,7 +330,7 @@ class TestAReplay:
         claim = await claimed(member)
         await member.leave(claim)
         await cancel(member, claim.id)
-        await member.store.redo(RedoRun(claim.id, by=Actor("ada", "code")))
+        await member.store.do(RedoRun(claim.id, by=Actor("ada", "code")))
         again = await member.claim_one()
         assert again.cancelled is None
         await member.finish(again)
@@ -341,5 +341,5 @@ class TestAReplay:
         await cancel(member, claim.id)
         claim.cancelled = ("ada", "no more")
         await member.finish(claim, "dead", error="{}")
-        await member.store.redo(RedoRun(claim.id, by=Actor("ada", "code")))
+        await member.store.do(RedoRun(claim.id, by=Actor("ada", "code")))
         assert (await member.claim_one()).cancelled == ("ada", "no more")

@@ -28,7 +28,7 @@ async def member(store: DatabaseStore) -> Member:
 
 
 async def change(member: Member, function: object) -> CircuitChanged:
-    return await member.store.change_circuit(ChangeCircuit(APP, "stripe", SETTINGS.rest, function))  # type: ignore[arg-type]
+    return await member.store.do(ChangeCircuit(APP, "stripe", SETTINGS.rest, function))  # type: ignore[arg-type]
 
 
 async def fail(member: Member, run: int = 0) -> CircuitChanged:
@@ -40,7 +40,7 @@ async def tick(member: Member) -> CircuitChanged:
 
 
 async def park(member: Member, claim: Claim) -> None:
-    await member.store.leave(LeaveRun(claim, "parked", "parked", reason="down", parked_for=(APP, "stripe")))
+    await member.store.do(LeaveRun(claim, "parked", "parked", reason="down", parked_for=(APP, "stripe")))
 
 
 async def claims(member: Member, count: int) -> list[Claim]:

@@ -13,7 +13,7 @@ from wakeful.clock import SECOND, SystemClock, VirtualClock
 from wakeful.model import Claim, run_id
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.transaction import Transaction
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns, claim_runs
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, Wanted, claim_runs
 
 
 def identity(number: int | str, agent: str = "agent") -> str:
@@ -57,7 +57,7 @@ async def test_what_becomes_due_while_a_claim_is_under_way_is_not_overlooked(sto
     """On PostgreSQL each statement has its own time: the claim came too early for it, and the look at what comes next too late."""
     member = await join(await stores(postgres_url, clock=SystemClock()), "first")
     await accept(member.store, an_arrival())
-    request = ClaimRuns(APP, member.process, lambda: [("agent", 1)], lambda: True)
+    request = ClaimRuns(APP, member.process, lambda: Wanted([("agent", 1)]))
     request.wanted = request.wants()
 
     def slow(now: int | None) -> Transaction[list[Claimed]]:
@@ -104,8 +104,8 @@ async def test_only_runs_of_its_own_app(member: Member):
 async def test_each_agent_gets_at_most_what_was_wanted(member: Member):
     await accept(member.store, *(an_arrival(str(number), agents=("bill", "ship")) for number in range(5)))
     request = member.wanting()
-    request.wants = lambda: [("bill", 2), ("ship", 3)]
-    claimed = await member.store.claim(request, now=True)
+    request.wants = lambda: Wanted([("bill", 2), ("ship", 3)])
+    claimed = await member.store.do(request)
     assert sorted(claim.agent for claim in claimed.claims) == ["bill", "bill", "ship", "ship", "ship"]
     assert claimed.asked == [("bill", 2), ("ship", 3)]
 
@@ -231,7 +231,7 @@ class TestResting:
     """A claim that rests goes along with the transaction that makes something ready."""
 
     async def test_it_is_answered_in_the_transaction_of_an_accept(self, member: Member):
-        resting = asyncio.ensure_future(member.store.claim(member.wanting(), now=False))
+        resting = asyncio.ensure_future(member.store.do(member.wanting(rests=True)))
         await asyncio.sleep(0)
         before = member.store.journal.transactions
         await accept(member.store, an_arrival())
@@ -241,7 +241,7 @@ class TestResting:
     async def test_it_is_answered_in_the_transaction_of_a_run_that_is_given_back(self, member: Member):
         await accept(member.store, an_arrival())
         claim = await member.claim_one()
-        resting = asyncio.ensure_future(member.store.claim(member.wanting(), now=False))
+        resting = asyncio.ensure_future(member.store.do(member.wanting(rests=True)))
         await asyncio.sleep(0)
         before = member.store.journal.transactions
         await member.leave(claim)
@@ -249,29 +249,29 @@ class TestResting:
         assert member.store.journal.transactions == before + 1
 
     async def test_it_rests_on_when_nothing_is_wanted(self, member: Member):
-        request = member.wanting()
+        request = member.wanting(rests=True)
         wanted: list[tuple[str, int]] = []
-        request.wants = lambda: wanted
-        resting = asyncio.ensure_future(member.store.claim(request, now=False))
+        request.wants = lambda: Wanted(wanted)
+        resting = asyncio.ensure_future(member.store.do(request))
         await accept(member.store, an_arrival())
-        member.store.poke()
+        member.store.journal.poke()
         await accept(member.store, an_arrival("2"))
         assert not resting.done()
         wanted.append(("agent", 5))
-        member.store.poke()
+        member.store.journal.poke()
         assert len((await resting).claims) == 2
 
     async def test_an_unmatched_event_does_not_wake_it(self, member: Member):
-        resting = asyncio.ensure_future(member.store.claim(member.wanting(), now=False))
+        resting = asyncio.ensure_future(member.store.do(member.wanting(rests=True)))
         await accept(member.store, an_arrival(agents=(), state="unmatched"))
         assert not resting.done()
-        member.store.poke()
+        member.store.journal.poke()
         assert (await resting).claims == []
 
     async def test_a_poke_makes_it_look(self, member: Member):
-        resting = asyncio.ensure_future(member.store.claim(member.wanting(), now=False))
+        resting = asyncio.ensure_future(member.store.do(member.wanting(rests=True)))
         await asyncio.sleep(0)
-        member.store.poke()
+        member.store.journal.poke()
         assert (await resting).claims == []
 
 

@@ -12,9 +12,9 @@ from wakeful.errors import ClaimLost, StateChanged
 from wakeful.model import Claim, Delivery, Effect, Outcome
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun, StateChange
-from wakeful.stores.verbs.outbox import Delivered, WorkLane
+from wakeful.stores.verbs.outbox import Delivered, WorkLane, first_delivery
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.state import ChangeState
 
@@ -48,9 +48,9 @@ def lane(member: Member, **more: Any) -> WorkLane:
 class TestCommit:
     async def test_all_of_it_is_stored(self, member: Member):
         claim = await claimed(member)
-        await member.store.commit(a_commit(claim, then="running", effects=[an_effect("a"), an_effect("b")]))
+        await member.store.do(a_commit(claim, then="running", effects=[an_effect("a"), an_effect("b")]))
         assert await stored(member, claim) == ("running", ["0", "1", "2"], ["staged", "staged"])
-        await member.store.close_run(CloseRun(claim, WELL))
+        await member.store.do(CloseRun(claim, WELL))
         run = await state_of(member.store, claim.id)
         assert (run["state"], run["output"], run["outcome"]["commit"]) == ("done", "output", "committed")
 
@@ -59,12 +59,12 @@ class TestCommit:
         """As after a COMMIT whose answer was lost."""
         claim = await claimed(member)
         change = StateChange(APP, AGENT, "", 0, '{"count":1}')
-        await member.store.change_state(ChangeState(APP, AGENT, "", None, by=Actor("somebody", "code")))
+        await member.store.do(ChangeState(APP, AGENT, "", None, by=Actor("somebody", "code")))
         change.version = 1
         request = a_commit(claim, then=then, effects=[an_effect()] if then != "done" else [], state=change)
-        await member.store.commit(request)
+        await member.store.do(request)
         before = await query_all(member)
-        await member.store.commit(request)
+        await member.store.do(request)
         assert await query_all(member) == before
         assert len((await state_of(member.store, claim.id))["deliveries"]) == 3
 
@@ -77,16 +77,16 @@ class TestCommit:
         assert taken.id == claim.id
         before = await query_all(other)
         with pytest.raises(ClaimLost):
-            await member.store.commit(a_commit(claim, then=then, effects=[an_effect()]))
+            await member.store.do(a_commit(claim, then=then, effects=[an_effect()]))
         stale = Claim(**{name: getattr(claim, name) for name in Claim.__slots__})
         stale.process = other.process  # alive, but with an old token
         with pytest.raises(ClaimLost):
-            await member.store.commit(a_commit(stale, then=then, effects=[an_effect()]))
+            await member.store.do(a_commit(stale, then=then, effects=[an_effect()]))
         assert await query_all(other) == before
 
     async def test_a_committed_run_is_claimed_as_that(self, member: Member):
         claim = await claimed(member)
-        await member.store.commit(a_commit(claim, then="running", effects=[an_effect()]))
+        await member.store.do(a_commit(claim, then="running", effects=[an_effect()]))
         other = await join(member.store, "other")
         await other.bury(member)
         (again,) = await other.claim()
@@ -97,32 +97,32 @@ class TestCommit:
     async def test_a_held_one_is_released_once(self, member: Member):
         claim = await claimed(member)
         outcome = Outcome("ok", "failed", "held")
-        await member.store.commit(a_commit(claim, then="held", outcome=outcome, reason="no", effects=[an_effect()]))
-        assert (await member.store.work_lane(lane(member))).deliveries == []
+        await member.store.do(a_commit(claim, then="held", outcome=outcome, reason="no", effects=[an_effect()]))
+        assert (await member.store.do(lane(member))).deliveries == []
         assert (await released(member, claim)) is None
         assert await released(member, claim) == "is ready: only a held output can be released"
-        assert len((await member.store.work_lane(lane(member))).deliveries) == 3
+        assert len((await member.store.do(lane(member))).deliveries) == 3
         (again,) = await member.claim()
         assert again.committed == Outcome("ok", "failed", "committed")
 
     async def test_a_further_run_of_the_family_knows_what_was_sent(self, member: Member):
         claim = await claimed(member)
-        await member.store.commit(a_commit(claim))
-        await member.store.redo(RedoRun(claim.id, again=True, by=Actor("me", "code")))
+        await member.store.do(a_commit(claim))
+        await member.store.do(RedoRun(claim.id, again=True, by=Actor("me", "code")))
         (again,) = await member.claim()
         assert (again.root, again.committed) == (claim.root, None)
         assert again.sent == {f"{claim.root}-{n}" for n in range(3)}
 
 
 async def released(member: Member, claim: Claim) -> str | None:
-    answer = await member.store.release(ReleaseRun(claim.id, by=Actor("me", "code")))
+    answer = await member.store.do(ReleaseRun(claim.id, by=Actor("me", "code")))
     assert answer is not None
     return answer.refused
 
 
 async def query_all(member: Member) -> list[Any]:
     database: Any = member.store.database
-    url = f"sqlite:///{database.path}" if member.store.dialect == "sqlite" else database._dsn
+    url = f"sqlite:///{database.path}" if member.store.dialect == "sqlite" else database.connections.dsn
     tables = ("wakeful_run", "wakeful_delivery", "wakeful_effect", "wakeful_state", "wakeful_attempt")
     return [sorted(map(str, await query(url, f"select * from {table}"))) for table in tables]
 
@@ -130,39 +130,39 @@ async def query_all(member: Member) -> list[Any]:
 class TestLanes:
     async def test_in_order_and_what_must_wait_lets_the_others_wait(self, member: Member, clock: VirtualClock):
         claim = await claimed(member)
-        await member.store.commit(a_commit(claim))
-        first = await member.store.work_lane(lane(member, most=2))
+        await member.store.do(a_commit(claim))
+        first = await member.store.do(lane(member, most=2))
         assert [one.message for one in first.deliveries] == ['"0"', '"1"']
         results = [
             Delivered(first.deliveries[0].seq, "delivered", 1),
             Delivered(first.deliveries[1].seq, "pending", 1, delay=5 * SECOND, error="{}"),
         ]
-        second = await member.store.work_lane(lane(member, token=first.token, results=results))
+        second = await member.store.do(lane(member, token=first.token, results=results))
         assert (second.deliveries, second.next_due) == ([], 5 * SECOND)
         clock.move("5s")
-        third = await member.store.work_lane(lane(member))
+        third = await member.store.do(lane(member))
         assert [(one.message, one.tries) for one in third.deliveries] == [('"1"', 1), ('"2"', 0)]
 
     async def test_one_process_at_a_time(self, member: Member):
         other = await join(member.store, "other")
         claim = await claimed(member)
-        await member.store.commit(a_commit(claim))
-        mine = await member.store.work_lane(lane(member, most=1))
-        assert (await member.store.work_lane(lane(other))).busy
+        await member.store.do(a_commit(claim))
+        mine = await member.store.do(lane(member, most=1))
+        assert (await member.store.do(lane(other))).busy
         await other.bury(member)
-        taken = await member.store.work_lane(lane(other))
+        taken = await member.store.do(lane(other))
         assert len(taken.deliveries) == 3
         with pytest.raises(ClaimLost):
-            await member.store.work_lane(lane(member, token=mine.token))
+            await member.store.do(lane(member, token=mine.token))
 
     async def test_an_old_token_stores_nothing(self, member: Member):
         claim = await claimed(member)
-        await member.store.commit(a_commit(claim))
-        first = await member.store.work_lane(lane(member))
-        again = await member.store.work_lane(lane(member))  # the answer to the first was lost
+        await member.store.do(a_commit(claim))
+        first = await member.store.do(lane(member))
+        again = await member.store.do(lane(member))  # the answer to the first was lost
         assert again.token != first.token
         results = [Delivered(one.seq, "delivered", 1) for one in first.deliveries]
-        late = await member.store.work_lane(lane(member, token=first.token, results=results))
+        late = await member.store.do(lane(member, token=first.token, results=results))
         assert late.lost
         assert {one["state"] for one in (await state_of(member.store, claim.id))["deliveries"]} == {"pending"}
 
@@ -171,19 +171,19 @@ class TestLanes:
 
         other = await join(member.store, "other")
         claim = await claimed(member)
-        await member.store.commit(a_commit(claim))
-        await member.store.work_lane(lane(member))
+        await member.store.do(a_commit(claim))
+        await member.store.do(lane(member))
         await member.store.retire(RetireProcess(member.process))
-        assert len((await member.store.work_lane(lane(other))).deliveries) == 3
+        assert len((await member.store.do(lane(other))).deliveries) == 3
 
     async def test_looking_writes_nothing(self, member: Member, store_url: str):
-        assert await member.store.first_delivery(APP, "ops") is None
+        assert await first_delivery(member.store.database, APP, "ops") is None
         assert await query(store_url, "select * from wakeful_lane") == []
 
 
 class TestStates:
     def serial(self, member: Member) -> ClaimRuns:
-        return ClaimRuns(APP, member.process, lambda: [(AGENT, 10)], lambda: True, serial=frozenset({AGENT}))
+        return ClaimRuns(APP, member.process, lambda: Wanted([(AGENT, 10)]), serial=frozenset({AGENT}))
 
     async def test_a_claim_that_finds_nothing_writes_nothing(self, member: Member, store_url: str, dialect: str):
         """On a SQLite file every write wakes all other processes, and their claims would wake this one again."""
@@ -194,13 +194,13 @@ class TestStates:
 
             async def unchanged() -> None:
                 before = await onlooker.query(sql)
-                assert (await member.store.claim(self.serial(member), now=True)).claims == []
+                assert (await member.store.do(self.serial(member))).claims == []
                 assert await onlooker.query(sql) == before
 
             await unchanged()
             assert await onlooker.query("select * from wakeful_state") == []
             await accept(member.store, an_arrival("1"), an_arrival("2"))
-            (first,) = (await member.store.claim(self.serial(member), now=True)).claims
+            (first,) = (await member.store.do(self.serial(member))).claims
             await unchanged()
             await member.leave(first, "waiting", delay=60 * SECOND)
             await unchanged()
@@ -209,29 +209,29 @@ class TestStates:
 
     async def test_one_run_at_a_time_has_it(self, member: Member):
         await accept(member.store, an_arrival("1"), an_arrival("2"))
-        (first,) = (await member.store.claim(self.serial(member), now=True)).claims
+        (first,) = (await member.store.do(self.serial(member))).claims
         other = await join(member.store, "other")
-        assert (await member.store.claim(self.serial(other), now=True)).claims == []
-        await member.store.commit(a_commit(first, state=StateChange(APP, AGENT, "", 0, '{"count":1}')))
-        (second,) = (await member.store.claim(self.serial(other), now=True)).claims
+        assert (await member.store.do(self.serial(other))).claims == []
+        await member.store.do(a_commit(first, state=StateChange(APP, AGENT, "", 0, '{"count":1}')))
+        (second,) = (await member.store.do(self.serial(other))).claims
         assert second.state is not None
         assert (second.state.value, second.state.version) == ('{"count":1}', 1)
 
     async def test_a_dead_process_s_run_keeps_it(self, member: Member):
         await accept(member.store, an_arrival("1"), an_arrival("2"))
-        (first,) = (await member.store.claim(self.serial(member), now=True)).claims
+        (first,) = (await member.store.do(self.serial(member))).claims
         other = await join(member.store, "other")
         await other.bury(member)
-        (again,) = (await member.store.claim(self.serial(other), now=True)).claims
+        (again,) = (await member.store.do(self.serial(other))).claims
         assert again.id == first.id
 
     async def test_whoever_read_an_old_version_saves_nothing(self, member: Member):
         await accept(member.store, an_arrival("1"))
-        (claim,) = (await member.store.claim(self.serial(member), now=True)).claims
-        await member.store.change_state(ChangeState(APP, AGENT, "", '{"count":9}', by=Actor("me", "code")))
+        (claim,) = (await member.store.do(self.serial(member))).claims
+        await member.store.do(ChangeState(APP, AGENT, "", '{"count":9}', by=Actor("me", "code")))
         before = await query_all(member)
         with pytest.raises(StateChanged):
-            await member.store.commit(a_commit(claim, state=StateChange(APP, AGENT, "", 0, '{"count":1}')))
+            await member.store.do(a_commit(claim, state=StateChange(APP, AGENT, "", 0, '{"count":1}')))
         assert await query_all(member) == before
         (state,) = await reader(member.store).states(AGENT)
         assert (state["value"], state["version"], state["changed_by"]) == ({"count": 9}, 1, "me")
@@ -243,7 +243,7 @@ async def test_processes_that_deliver_at_once_deliver_all_of_it_once(stores: Ope
     store: DatabaseStore = members[0].store
     await accept(store, *(an_arrival(str(number)) for number in range(20)))
     for claim in await members[0].claim(most=20):
-        await store.commit(a_commit(claim))
+        await store.do(a_commit(claim))
     taken: list[int] = []
     tokens: list[int | None] = [None, None]
     done: list[list[Delivered]] = [[], []]
@@ -251,7 +251,7 @@ async def test_processes_that_deliver_at_once_deliver_all_of_it_once(stores: Ope
     while turns < 200:
         number = turns % 2
         turns += 1
-        answer = await members[number].store.work_lane(
+        answer = await members[number].store.do(
             lane(members[number], most=7, token=tokens[number], results=done[number])
         )
         tokens[number], done[number] = answer.token, []

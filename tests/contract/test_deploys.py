@@ -104,7 +104,9 @@ async def test_what_takes_something_away_waits_for_old_processes(
     told: list[str] = []
     with knowing(NEXT, TAKES):
         assert await migrate(store_url, clock, told=told.append) == ["9001_later"]
-        assert f"9002_takes is left for later: it takes away what process {old.process} (host, pid 1) uses" in told[-1]
+        assert (
+            f"9002_takes is postponed: it removes something that process {old.process} (host, pid 1) uses" in told[-1]
+        )
         new = await stores(store_url)  # the new version works before it and after it
         assert "9002_takes waits until no older process is running" in (await reader(new).health())["note"]
         await join(new, "new")
@@ -254,7 +256,10 @@ class TestOnPostgres:
         try:
             async with other.transaction():
                 await other.fetch("select 1 from wakeful_run")
-                with knowing(NEXT), pytest.raises(StoreUnavailable, match=r"given up after .* 1 tries. Nothing of it"):
+                with (
+                    knowing(NEXT),
+                    pytest.raises(StoreUnavailable, match=r"gave up after .* 1 attempts. Nothing of it"),
+                ):
                     await migrate(postgres_url, clock, patience=Patience(lock=10_000, whole=0))
         finally:
             await other.close()
@@ -285,7 +290,7 @@ class TestOnPostgres:
                     await open_and_close(postgres_url, clock)
                 told: list[str] = []
                 assert await migrate(postgres_url, clock, told=told.append) == ["9001_later"]
-                assert told == ["wakeful_run_later was left half built; it is built anew"]
+                assert told == ["wakeful_run_later was left half built; building it again"]
                 assert await onlooker.fetchval(valid) is True
                 await open_and_close(postgres_url, clock)
         finally:
@@ -301,7 +306,7 @@ class TestOnPostgres:
     async def test_no_time_limit_of_the_role_or_the_client_ends_it(
         self, postgres_dsn: str, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr("wakeful.stores.postgres.COMMAND_TIMEOUT", 0.2)
+        monkeypatch.setattr("wakeful.stores.postgres_connections.COMMAND_TIMEOUT", 0.2)
         name = (await query(postgres_dsn, "select current_database()"))[0][0]
         await query(postgres_dsn, f"alter database {name} set statement_timeout = '100ms'")
         slow = later(9001, "select pg_sleep(0.3);")

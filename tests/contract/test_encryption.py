@@ -268,7 +268,9 @@ async def test_a_missing_key_is_named_at_the_start(stores: OpenStore, store_url:
     await accept(await stores(store_url), an_arrival(data="one"))
     keys(*given)
     wanted = KeyRing([OLD]).first.id
-    with pytest.raises(EncryptionKeyMissing, match=rf"key {wanted}, which is not here .* WAKEFUL_ENCRYPTION_KEYS"):
+    with pytest.raises(
+        EncryptionKeyMissing, match=rf"key {wanted}, which this process does not have .* WAKEFUL_ENCRYPTION_KEYS"
+    ):
         await stores(store_url)
 
 

@@ -21,7 +21,7 @@ from wakeful.stores.postgres import session_name
 from wakeful.stores.request import Request
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns, Wanted
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 
@@ -31,7 +31,7 @@ WRITES: dict[str, Write] = {
     "save": lambda member, claim: member.save(claim, a_step("late:")),
     "finish": lambda member, claim: member.finish(claim),
     "leave": lambda member, claim: member.leave(claim, "waiting", delay=SECOND, steps=[a_step("late:")]),
-    "emit": lambda member, claim: member.store.accept(
+    "emit": lambda member, claim: member.store.do(
         AcceptEvents("app", [an_arrival("emitted")], claim=claim, step=a_step("late:"))
     ),
 }
@@ -202,7 +202,7 @@ class TestLeaseRunOut:
         ("finish", lambda _, claim: FinishRun(claim, "done")),
         ("leave", lambda _, claim: LeaveRun(claim, "ready", "released")),
         ("forget", lambda member, _: ForgetRuns(member.process, frozenset())),
-        ("claim", lambda member, _: ClaimRuns("app", member.process, lambda: [("agent", 1)], lambda: True)),
+        ("claim", lambda member, _: ClaimRuns("app", member.process, lambda: Wanted([("agent", 1)]))),
     )
 
     @pytest.mark.parametrize("request_of", [make for _, make in REQUESTS], ids=[name for name, _ in REQUESTS])
@@ -291,8 +291,8 @@ class TestRepeated:
     async def test_an_emit_of_a_run(self, member: Member):
         claim = await claimed(member)
         request = AcceptEvents("app", [an_arrival("emitted")], claim=claim, step=a_step("emit:"))
-        first = await member.store.accept(request)
-        second = await member.store.accept(request)
+        first = await member.store.do(request)
+        second = await member.store.do(request)
         assert first[0].runs == second[0].runs
         assert len(await member.claim()) == 1
 
@@ -364,7 +364,7 @@ class TestForcedOrder:
             database: Any = member.store.database
             await database.drive(stopped, lambda now: whole(now, [SaveSteps(claim, [a_step()])], notifies=False))
             assert await other.bury(member) == 0
-            assert await other.store.end_sessions(member.process) >= 1
+            assert await other.store.database.end_sessions(member.process) >= 1
             while await other.bury(member) == 0:
                 pass  # the server takes a moment to end it
         finally:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from support.stores import AGENT, APP, Member, accept, an_arrival
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.stores.alarm import Alarm
-from wakeful.stores.glance import Glance
+from wakeful.stores.glance import Glance, glance
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.stores.verbs.sources import EnterSources, HoldSource
 
 
 async def look(member: Member) -> Glance:
-    return await member.store.glance(APP, [AGENT, "other"], ["ops"])
+    return await glance(member.store.database, APP, [AGENT, "other"], ["ops"])
 
 
 async def test_nothing_to_do(member: Member):
@@ -30,13 +30,13 @@ async def test_the_next_run_of_each_agent(member: Member, clock: VirtualClock):
 
 
 async def test_an_alarm_that_is_to_be_told(member: Member):
-    await member.store.raise_alarm(RaiseAlarm(Alarm(APP, "key", "text")))
+    await member.store.do(RaiseAlarm(Alarm(APP, "key", "text")))
     assert (await look(member)).alarms == 0
 
 
 async def test_sources_that_a_living_process_reads(member: Member, clock: VirtualClock):
-    await member.store.enter_sources(EnterSources(APP, [("tape", "tape"), ("free", "tape")]))
-    await member.store.hold_source(HoldSource(APP, "tape", member.process))
+    await member.store.do(EnterSources(APP, [("tape", "tape"), ("free", "tape")]))
+    await member.store.do(HoldSource(APP, "tape", member.process))
     assert (await look(member)).held == {"tape"}
     clock.move("1h")
     assert (await look(member)).held == frozenset()

@@ -111,7 +111,7 @@ async def test_a_closed_store_is_unavailable(store_url: str, clock):
     store = DatabaseStore(open_database(store_url, clock))
     await store.open(migrate=store.dialect == "sqlite")
     member = await join(store)
-    resting = asyncio.ensure_future(store.claim(member.wanting(), now=False))
+    resting = asyncio.ensure_future(store.do(member.wanting(rests=True)))
     await asyncio.sleep(0)
     await store.close()
     with pytest.raises(StoreUnavailable):
@@ -228,4 +228,4 @@ async def test_a_broken_connection_is_told_to_its_callers_and_the_next_transacti
 
 
 async def test_a_request_with_no_arrivals_is_answered_with_none(store: DatabaseStore):
-    assert await store.accept(AcceptEvents("app", [])) == []
+    assert await store.do(AcceptEvents("app", [])) == []

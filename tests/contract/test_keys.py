@@ -47,7 +47,7 @@ class TestStopping:
         stops: Any = CancelRun(run_of("1"), by=Actor("alice", "code"))
         if started:
             (claim,) = await member.claim()
-            await member.store.cancel(stops)
+            await member.store.do(stops)
             stops = FinishCancelled(claim, APP, "cancelled by alice", Outcome("cancelled"))
         other = await asyncpg.connect(postgres_url)
         async with other.transaction():
@@ -154,7 +154,7 @@ class TestWhoeverCommitsFirst:
 
         for turn in range(5):
             await asyncio.gather(
-                member.store.accept(request(f"a{turn}", names)), other.accept(request(f"b{turn}", names[::-1]))
+                member.store.do(request(f"a{turn}", names)), other.do(request(f"b{turn}", names[::-1]))
             )
         assert len(await due(other, postgres_url)) == len(names)
         rows = await query(postgres_url, "select deadlocks from pg_stat_database where datname = current_database()")

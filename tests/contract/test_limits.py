@@ -20,7 +20,7 @@ from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.claim import Claimed, Share
 from wakeful.stores.verbs.limits import Limit
 from wakeful.stores.verbs.pauses import ChangePause
-from wakeful.stores.verbs.processes import RegisterProcess
+from wakeful.stores.verbs.processes import RegisterProcess, peers_of
 from wakeful.stores.verbs.progress import FinishRun
 
 
@@ -36,11 +36,9 @@ async def ask(
     room: int | None = None,
     shares: dict[str, Share] | None = None,
 ) -> Claimed:
-    request = member.wanting(*agents, most=most)
+    request = member.wanting(*agents, most=most, room=room, shares=shares or {})
     request.limits = dict.fromkeys(agents or (AGENT,), limit) if limit is not None else {}
-    request.room = room
-    request.shares = shares or {}
-    return await member.store.claim(request, now=True)
+    return await member.store.do(request)
 
 
 class TestConcurrency:
@@ -80,7 +78,7 @@ class TestConcurrency:
         busy = await join(store)
         request = busy.wanting(alone=False)
         request.limits = {AGENT: self.LIMIT}
-        assert len((await store.claim(request, now=True)).claims) == 3
+        assert len((await store.do(request)).claims) == 3
         claimed = await ask(survivor, limit=self.LIMIT)
         assert claimed.claims == []
         assert not claimed.solo_waiting  # nobody is to stop its other work for it
@@ -162,7 +160,7 @@ class TestRate:
         async def claim() -> list[Claim]:
             request = member.wanting()
             request.limits, request.serial = {AGENT: limit}, frozenset({AGENT})
-            return (await member.store.claim(request, now=True)).claims
+            return (await member.store.do(request)).claims
 
         (first,) = await claim()
         await member.leave(first)
@@ -192,7 +190,7 @@ class TestNothingIsWrittenWhenNothingMayGo:
         async def claim() -> list[Claim]:
             request = member.wanting(most=1)
             request.limits, request.serial = {AGENT: limit}, frozenset({AGENT} if serial else ())
-            return (await member.store.claim(request, now=True)).claims
+            return (await member.store.do(request)).claims
 
         (first,) = await claim()
         if limit.concurrency is None:
@@ -205,7 +203,7 @@ class TestNothingIsWrittenWhenNothingMayGo:
     async def test_of_what_is_paused(self, stores: OpenStore, sqlite_url: str, others: Onlooker):
         member = await join(await stores(sqlite_url))
         await arrive(member.store, 5)
-        await member.store.change_pause(ChangePause(APP, AGENT, paused=True, by=Actor("ada", "code")))
+        await member.store.do(ChangePause(APP, AGENT, paused=True, by=Actor("ada", "code")))
         before = await others.query("pragma data_version")
         assert (await ask(member, limit=Limit(1))).claims == []
         assert await others.query("pragma data_version") == before
@@ -233,14 +231,14 @@ class TestPriorities:
 
     async def test_an_agent_at_its_limit_takes_no_room(self, member: Member):
         await arrive(member.store, 4, agents=("free", "full"))
-        request = member.wanting("free", "full", most=3)
-        request.room, request.limits = 3, {"full": Limit(1)}
-        claims = (await member.store.claim(request, now=True)).claims
+        request = member.wanting("free", "full", most=3, room=3)
+        request.limits = {"full": Limit(1)}
+        claims = (await member.store.do(request)).claims
         assert sorted(claim.agent for claim in claims) in (["free", "free", "free"], ["free", "free", "full"])
         await member.claim("full", most=1)
-        request = member.wanting("free", "full", most=3)
-        request.room, request.limits = 3, {"full": Limit(1)}
-        claimed = await member.store.claim(request, now=True)
+        request = member.wanting("free", "full", most=3, room=3)
+        request.limits = {"full": Limit(1)}
+        claimed = await member.store.do(request)
         assert {claim.agent for claim in claimed.claims} == {"free"}
         assert ("full", 0) not in claimed.asked  # or it would be asked for again and again
 
@@ -279,8 +277,8 @@ class TestShares:
             await store.register(RegisterProcess(name, "host", 1, 15 * SECOND, app, agents))
         await store.register(RegisterProcess("gone", "host", 1, SECOND, APP, ["x"]))
         clock.move("2s")
-        assert await store.peers(APP, "a") == {"y": 1}
-        assert await store.peers(APP, "b") == {"x": 1, "y": 1}
+        assert await peers_of(store.database, APP, "a") == {"y": 1}
+        assert await peers_of(store.database, APP, "b") == {"x": 1, "y": 1}
 
 
 class TestWhatOthersAreTold:

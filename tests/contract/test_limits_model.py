@@ -28,7 +28,7 @@ from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.limits import Limit
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
@@ -78,7 +78,7 @@ class LimitsMachine(RuleBasedStateMachine):
     def accept(self, agent: str, count: int) -> None:
         arrivals = [an_arrival(str(self.events + number), app=self.app, agents=(agent,)) for number in range(count)]
         self.events += count
-        self.run(self.stores[0].accept(AcceptEvents(self.app, arrivals)))
+        self.run(self.stores[0].do(AcceptEvents(self.app, arrivals)))
 
     @rule(wanted=st.sets(agents, min_size=1), most=st.integers(1, 6), room=st.sampled_from([None, 3]))
     def both_claim(self, wanted: set[str], most: int, room: int | None) -> None:
@@ -92,8 +92,8 @@ class LimitsMachine(RuleBasedStateMachine):
 
     async def claim(self, number: int, wanted: set[str], most: int, room: int | None) -> Any:
         asked = [(agent, most) for agent in sorted(wanted)]
-        request = ClaimRuns(self.app, self.members[number], lambda: asked, lambda: True, limits=LIMITS, room=room)
-        return await self.stores[number].claim(request, now=True)
+        request = ClaimRuns(self.app, self.members[number], lambda: Wanted(asked, room=room), limits=LIMITS)
+        return await self.stores[number].do(request)
 
     def note(self, number: int, claims: list[Claim]) -> None:
         now = self.clock.now()
@@ -110,19 +110,19 @@ class LimitsMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 1), count=st.integers(1, 4))
     def finish(self, number: int, count: int) -> None:
         for claim in list(self.held[number].values())[:count]:
-            self.run(self.stores[number].finish(FinishRun(claim, "done", outcome=WENT_WELL)))
+            self.run(self.stores[number].do(FinishRun(claim, "done", outcome=WENT_WELL)))
             del self.held[number][claim.id]
 
     @rule(number=st.integers(0, 1), delay=st.sampled_from([0, SECOND]))
     def leave(self, number: int, delay: Microseconds) -> None:
         for claim in list(self.held[number].values())[:1]:
             state = "waiting" if delay else "ready"
-            self.run(self.stores[number].leave(LeaveRun(claim, state, "waited", delay=delay)))  # type: ignore[arg-type]
+            self.run(self.stores[number].do(LeaveRun(claim, state, "waited", delay=delay)))  # type: ignore[arg-type]
             del self.held[number][claim.id]
 
     @rule(number=st.integers(0, 1))
     def die(self, number: int) -> None:
-        self.run(self.stores[1 - number].bury(BuryProcess(self.members[number], certain=True)))
+        self.run(self.stores[1 - number].do(BuryProcess(self.members[number], certain=True)))
         self.held[number].clear()
         self.join(number)
 
@@ -136,7 +136,7 @@ class LimitsMachine(RuleBasedStateMachine):
 
         async def both() -> Any:
             request = ChangePause(self.app, whom, paused=True, by=Actor("ada", "code"))
-            return await asyncio.gather(self.claim(0, wanted, 3, None), self.stores[1].change_pause(request))
+            return await asyncio.gather(self.claim(0, wanted, 3, None), self.stores[1].do(request))
 
         claimed, _ = self.run(both())
         self.note(0, claimed.claims)
@@ -145,9 +145,7 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @rule(whom=targets, rate=st.sampled_from([None, "2/5s"]))
     def resume(self, whom: str, rate: str | None) -> None:
-        self.run(
-            self.stores[0].change_pause(ChangePause(self.app, whom, paused=False, rate=rate, by=Actor("ada", "code")))
-        )
+        self.run(self.stores[0].do(ChangePause(self.app, whom, paused=False, rate=rate, by=Actor("ada", "code"))))
         self.paused.discard(whom)
         self.rates.pop(whom, None)
         if rate is not None:

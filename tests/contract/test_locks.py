@@ -21,7 +21,7 @@ async def claims(member: Member, count: int = 2) -> list[Claim]:
 
 
 async def take(member: Member, claim: Claim, name: str = "till", *, gives_up: bool = False) -> HeldLock | LockHolder:
-    return await member.store.take_lock(TakeLock(claim, APP, name, gives_up))
+    return await member.store.do(TakeLock(claim, APP, name, gives_up))
 
 
 async def held(member: Member, claim: Claim, name: str = "till") -> HeldLock:
@@ -31,7 +31,7 @@ async def held(member: Member, claim: Claim, name: str = "till") -> HeldLock:
 
 
 async def save(member: Member, claim: Claim, lock: HeldLock, key: str = "late:") -> None:
-    await member.store.save_steps(SaveSteps(claim, [a_step(key)], (lock,)))
+    await member.store.do(SaveSteps(claim, [a_step(key)], (lock,)))
 
 
 class TestTaking:
@@ -42,7 +42,7 @@ class TestTaking:
         holder = await take(member, second)
         assert isinstance(holder, LockHolder)
         assert (holder.run, holder.agent) == (first.id, "agent")
-        await member.store.free_lock(FreeLock(first, APP, "till"))
+        await member.store.do(FreeLock(first, APP, "till"))
         assert await held(member, second) == HeldLock(APP, "till", 2)
 
     async def test_both_at_once_in_one_transaction(self, member: Member):
@@ -91,7 +91,7 @@ class TestTaking:
     async def test_letting_go_what_another_has_leaves_it(self, member: Member):
         first, second = await claims(member)
         lock = await held(member, first)
-        await member.store.free_lock(FreeLock(second, APP, "till"))
+        await member.store.do(FreeLock(second, APP, "till"))
         await save(member, first, lock)
 
     async def test_who_waits_is_noted_until_it_gives_up(self, member: Member, store_url: str):
@@ -108,7 +108,7 @@ class TestInside:
     async def test_only_who_lost_the_lock_is_refused(self, member: Member):
         first, second = await claims(member)
         lost = await held(member, first, "a")
-        await member.store.free_lock(FreeLock(first, APP, "a"))
+        await member.store.do(FreeLock(first, APP, "a"))
         good = await held(member, second, "b")
         outcomes = await asyncio.gather(
             save(member, first, lost),
@@ -131,8 +131,8 @@ class TestTwoProcesses:
         try:
             async with connection.transaction():
                 await connection.execute("select from wakeful_lock where name = 'till' for key share")
-                await one.store.free_lock(FreeLock(first, APP, "till"))
-                taking = asyncio.ensure_future(two.store.take_lock(TakeLock(second, APP, "till")))
+                await one.store.do(FreeLock(first, APP, "till"))
+                taking = asyncio.ensure_future(two.store.do(TakeLock(second, APP, "till")))
                 await waiting_for_a_lock(postgres_url, like="%wakeful_lock%")
                 assert not taking.done()
         finally:
@@ -144,12 +144,12 @@ class TestTwoProcesses:
         one, two = await join(await stores(postgres_url), "one"), await join(await stores(postgres_url), "two")
         first, second = await claims(one)
         await held(one, first)
-        await one.store.free_lock(FreeLock(first, APP, "till"))
+        await one.store.do(FreeLock(first, APP, "till"))
         connection = await asyncpg.connect(postgres_url)
         try:
             async with connection.transaction():
                 await connection.execute("select from wakeful_lock where name = 'till' for update")
-                taking = asyncio.ensure_future(two.store.take_lock(TakeLock(second, APP, "till")))
+                taking = asyncio.ensure_future(two.store.do(TakeLock(second, APP, "till")))
                 await waiting_for_a_lock(postgres_url, like="%wakeful_lock%")
                 await connection.execute(
                     "update wakeful_lock set token = 2, run_seq = $1, run_token = $2", first.seq, first.token

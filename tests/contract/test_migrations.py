@@ -10,9 +10,9 @@ import pytest
 from support.stores import OpenStore, accept, an_arrival, query
 from wakeful.clock import VirtualClock
 from wakeful.errors import SchemaMismatch
+from wakeful.stores.database import Database
 from wakeful.stores.migrations import migrations
 from wakeful.stores.opening import open_database
-from wakeful.stores.store import Database
 
 TABLES = {
     "sqlite": "select name from sqlite_schema where type = 'table' and name like 'wakeful_%'",

@@ -37,7 +37,7 @@ from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled
-from wakeful.stores.verbs.claim import ClaimRuns
+from wakeful.stores.verbs.claim import ClaimRuns, Wanted
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
 from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
@@ -137,7 +137,7 @@ class OrderMachine(RuleBasedStateMachine):
             arrival.admissions[0].flow = flow_of(agent, key)
             self.accepted[identifier] = (agent, key)
             arrivals.append(arrival)
-        receipts = self.run(self.stores[at].accept(AcceptEvents(APP, arrivals)))
+        receipts = self.run(self.stores[at].do(AcceptEvents(APP, arrivals)))
         assert [receipt.status for receipt in receipts] == ["accepted"] * many
 
     @rule(agent=agents, most=st.sampled_from([1, 3, 10]), at=st.integers(0, 1))
@@ -146,9 +146,9 @@ class OrderMachine(RuleBasedStateMachine):
 
     def take(self, agent: str, most: int, at: int) -> int:
         self.clock.move("1ms")  # as it does: two that become due in the same microsecond have no order
-        request = ClaimRuns(APP, self.processes[at], lambda: [(agent, most)], lambda: True)
+        request = ClaimRuns(APP, self.processes[at], lambda: Wanted([(agent, most)]))
         places = {row[0]: (row[1], row[2]) for row in self.look("select id, key, place from wakeful_run")}
-        claims = self.run(self.stores[at].claim(request, now=True)).claims
+        claims = self.run(self.stores[at].do(request)).claims
         for claim in sorted(claims, key=lambda one: places[one.id][1] or 0):
             key, place = places[claim.id]
             assert claim.id not in self.claims
@@ -173,22 +173,22 @@ class OrderMachine(RuleBasedStateMachine):
             if claim.cancelled is None:
                 if state == "dead":
                     self.leave_traces(claim)
-                self.run(self.of(claim).finish(FinishRun(claim, state, outcome=outcome)))
+                self.run(self.of(claim).do(FinishRun(claim, state, outcome=outcome)))
                 return
         except CancelAsked as asked:
             claim.cancelled = (asked.by, asked.note)
         stopped = FinishCancelled(claim, APP, "stopped", Outcome("cancelled"))
-        self.run(self.of(claim).finish_cancelled(stopped))
+        self.run(self.of(claim).do(stopped))
 
     def leave_traces(self, claim: Claim) -> None:
         """Somewhere to fork from; and of every other run something that is done outside, for a cancel to undo."""
         store = self.of(claim)
-        self.run(store.save_steps(SaveSteps(claim, [Step("fetch", "fetch", "done", "1")])))
+        self.run(store.do(SaveSteps(claim, [Step("fetch", "fetch", "done", "1")])))
         if claim.seq % 2:
             effect = Effect(f"effect {claim.id}", "charge", "m:charge", "idempotent", "intent", "[]")
-            self.run(store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED)))
+            self.run(store.do(OpenEffect(claim, APP, effect, ALLOWED)))
             effect.state, effect.tries = "confirmed", 1
-            self.run(store.save_effect(SaveEffect(claim, effect)))
+            self.run(store.do(SaveEffect(claim, effect)))
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), state=st.sampled_from(["ready", "waiting"]))
@@ -196,7 +196,7 @@ class OrderMachine(RuleBasedStateMachine):
         claim = self.claims.pop(data.draw(st.sampled_from(sorted(self.claims))))
         delay = 3 * SECOND if state == "waiting" else 0
         try:
-            self.run(self.of(claim).leave(LeaveRun(claim, state, "waited", delay=delay)))
+            self.run(self.of(claim).do(LeaveRun(claim, state, "waited", delay=delay)))
         except CancelAsked:
             self.end(claim, "done")
 
@@ -207,7 +207,7 @@ class OrderMachine(RuleBasedStateMachine):
     def die(self, at: int) -> None:
         """A process dies with what it has; another one buries it and it comes back under another name."""
         gone = self.processes[at]
-        self.run(self.stores[1 - at].bury(BuryProcess(gone, certain=True)))
+        self.run(self.stores[1 - at].do(BuryProcess(gone, certain=True)))
         self.claims = {run: claim for run, claim in self.claims.items() if claim.process != gone}
         self.enter(at)
 
@@ -216,14 +216,14 @@ class OrderMachine(RuleBasedStateMachine):
         dead = sorted(row[0] for row in self.look("select id from wakeful_run where state = 'dead'"))
         if dead:
             request = RedoRun(data.draw(st.sampled_from(dead)), discard=discard, by=Actor("ada", "code"))
-            self.run(self.stores[at].redo(request))
+            self.run(self.stores[at].do(request))
 
     @rule(data=st.data(), at=st.integers(0, 1))
     def cancel(self, data: Any, at: int) -> None:
         """A dead letter: over at once, or ready to undo what it did, in its place or at the end."""
         dead = sorted(row[0] for row in self.look("select id from wakeful_run where state = 'dead'"))
         if dead:
-            self.run(self.stores[at].cancel(CancelRun(data.draw(st.sampled_from(dead)), by=Actor("ada", "code"))))
+            self.run(self.stores[at].do(CancelRun(data.draw(st.sampled_from(dead)), by=Actor("ada", "code"))))
 
     @rule(data=st.data(), at=st.integers(0, 1))
     def fork(self, data: Any, at: int) -> None:
@@ -237,7 +237,7 @@ class OrderMachine(RuleBasedStateMachine):
         )
         if over:
             request = ForkRun(data.draw(st.sampled_from(over)), "fetch", "fetch", by=Actor("ada", "code"))
-            self.run(self.stores[at].fork(request))
+            self.run(self.stores[at].do(request))
 
     @rule(seconds=st.sampled_from([1, 4, 13]))
     def wait(self, seconds: int) -> None:

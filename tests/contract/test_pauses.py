@@ -18,11 +18,11 @@ from wakeful.stores.verbs.processes import RegisterProcess
 
 
 async def pause(store: DatabaseStore, agent: str = AGENT) -> Paused:
-    return await store.change_pause(ChangePause(APP, agent, paused=True, by=Actor("ada", "code"), note="look first"))
+    return await store.do(ChangePause(APP, agent, paused=True, by=Actor("ada", "code"), note="look first"))
 
 
 async def resume(store: DatabaseStore, agent: str = AGENT, *, rate: str | None = None) -> Paused:
-    return await store.change_pause(ChangePause(APP, agent, paused=False, rate=rate, by=Actor("ada", "code")))
+    return await store.do(ChangePause(APP, agent, paused=False, rate=rate, by=Actor("ada", "code")))
 
 
 async def arrive(store: DatabaseStore, count: int, *agents: str) -> None:
@@ -176,6 +176,6 @@ class TestAgainstAClaim:
         member = await join(store)
         await arrive(store, 1)
         request: ClaimRuns = member.wanting()
-        results = await asyncio.gather(store.claim(request, now=True), pause(store))
+        results = await asyncio.gather(store.do(request), pause(store))
         assert results[0].claims == []
         assert await query(postgres_url, "select state from wakeful_run") == [("ready",)]

@@ -9,8 +9,8 @@ from wakeful.stores.verbs.people import RecordOperation
 
 
 async def test_what_a_person_did_is_written_down(store: DatabaseStore, store_url: str, clock: VirtualClock):
-    await store.record_operation(RecordOperation("alice", "cancel", "app", "run 7", "it was wrong"))
-    await store.record_operation(RecordOperation("bob", "migrate"))
+    await store.do(RecordOperation("alice", "cancel", "app", "run 7", "it was wrong"))
+    await store.do(RecordOperation("bob", "migrate"))
     rows = await query(
         store_url, "select operator, verb, app, target, detail, done_at from wakeful_operation order by seq"
     )

@@ -51,7 +51,7 @@ class Two:
         )
 
     async def take_over(self, guard: int = GUARD) -> int:
-        return await self.second.store.take_over(TakeOver(self.first.process, guard))
+        return await self.second.store.do(TakeOver(self.first.process, guard))
 
     async def runs(self) -> dict[str, tuple[str, int]]:
         found = [await reader(self.second.store).run(claim.id) for claim in (self.calls, self.works)]
@@ -66,7 +66,7 @@ async def two(stores: OpenStore, postgres_url: str) -> Two:
     await accept(first.store, an_arrival("1"), an_arrival("2"))
     calls, works = await first.claim()
     effect = Effect("x", "charge", "m:charge", "idempotent", "intent", "[]")
-    await first.store.open_effect(OpenEffect(calls, APP, effect, lambda: ALLOWED))
+    await first.store.do(OpenEffect(calls, APP, effect, ALLOWED))
     return Two(postgres_url, first, second, calls, works, effect)
 
 
@@ -97,10 +97,10 @@ class TestTakingOver:
             with pytest.raises(ClaimLost):
                 await two.first.finish(claim)
         with pytest.raises(ClaimLost):
-            await two.first.store.open_effect(OpenEffect(two.works, APP, two.effect, lambda: ALLOWED))
+            await two.first.store.do(OpenEffect(two.works, APP, two.effect, ALLOWED))
         two.effect.state, two.effect.tries = "confirmed", 1
         with pytest.raises(ClaimLost):
-            await two.first.store.save_effect(SaveEffect(two.calls, two.effect))
+            await two.first.store.do(SaveEffect(two.calls, two.effect))
         assert not await two.first.renew_in_thread()
         (claim,) = await two.second.claim()
         assert (claim.id, claim.steps) == (two.works.id, [])

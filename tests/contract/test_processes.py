@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import os
 import subprocess
 import sys
 import textwrap
@@ -20,8 +19,9 @@ from wakeful.errors import ClaimLost, StoreUnavailable
 from wakeful.execution.lease import Membership
 from wakeful.execution.reaper import LOOK_AGAIN_AFTER, Reaper
 from wakeful.model import run_id
-from wakeful.stores.store import DatabaseStore, Renewer
-from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess
+from wakeful.stores.database import Renewer
+from wakeful.stores.store import DatabaseStore
+from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess, other_processes
 
 RUN = run_id(APP, "agent", "/test", "1")
 
@@ -97,7 +97,9 @@ class TestBurial:
         other = await join(member.store, "other")
         gone = await join(member.store, "gone")
         await member.store.retire(RetireProcess(gone.process))
-        assert [process for process, _, _ in await member.store.others(member.process)] == [other.process]
+        assert [process for process, _, _ in await other_processes(member.store.database, member.process)] == [
+            other.process
+        ]
 
 
 class TestForget:
@@ -138,7 +140,7 @@ class TestReaper:
         assert await reaper.run_once() == LOOK_AGAIN_AFTER  # is it gone?
         assert await reaper.run_once() == 5.0
         assert (await state_of(member.store, RUN))["crashes"] == 1
-        assert await member.store.others(member.process) == []
+        assert await other_processes(member.store.database, member.process) == []
 
     async def test_it_never_buries_itself(self, member: Member, clock: VirtualClock):
         clock.move("60s")
@@ -162,6 +164,9 @@ class HeldRenewer:
         alive = self.inner.renew(process, lease)
         self.renewed.release()
         return alive
+
+    def write(self, name: str, *parameters: object) -> None:
+        self.inner.write(name, *parameters)
 
     def close(self) -> None:
         self.inner.close()
@@ -215,7 +220,7 @@ class TestLeaseKeeper:
         membership = Membership(store, store.database.renewer, lease=duration("30ms"), on_lost=lost.set_result)
         await membership.join()
         try:
-            await store.bury(BuryProcess(membership.process, certain=True))
+            await store.do(BuryProcess(membership.process, certain=True))
             assert await lost == membership.process
         finally:
             await membership.leave()
@@ -238,7 +243,7 @@ class TestFileLock:
         import asyncio, sys
         from pathlib import Path
         from wakeful.clock import SystemClock
-        from wakeful.stores.verbs.claim import ClaimRuns
+        from wakeful.stores.verbs.claim import ClaimRuns, Wanted
         from wakeful.stores.verbs.processes import RegisterProcess
         from wakeful.stores.sqlite import SqliteBackend
         from wakeful.stores.store import DatabaseStore
@@ -247,7 +252,7 @@ class TestFileLock:
             store = DatabaseStore(SqliteBackend(Path(sys.argv[1]), SystemClock()))
             await store.open(migrate=True)
             await store.register(RegisterProcess("child", "host", 1, 3_600_000_000))
-            claimed = await store.claim(ClaimRuns("app", "child", lambda: [("agent", 1)], lambda: True), now=True)
+            claimed = await store.do(ClaimRuns("app", "child", lambda: Wanted([("agent", 1)])))
             print("holding", len(claimed.claims), flush=True)
             sys.stdin.read()
 
@@ -276,7 +281,7 @@ class TestFileLock:
             member = await join(store)
             reaper = Reaper(store, lambda: member.process)
             await reaper.run_once()
-            assert [certain for _, _, certain in await store.others(member.process)] == [False]
+            assert [certain for _, _, certain in await other_processes(store.database, member.process)] == [False]
             child.kill()
             await child.wait()
             await reaper.run_once()  # its lease is good for an hour
@@ -290,21 +295,23 @@ class TestFileLock:
         self, stores: OpenStore, sqlite_url: str
     ):
         one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [False]
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [False]
         database: Any = other.store.database
-        os.close(database._locks.pop(other.process))  # as the kernel does when it dies
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
+        database.locks.let_go(other.process)  # as the kernel does when it dies
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [True]
 
     async def test_a_death_stays_certain_until_it_is_written_down(self, stores: OpenStore, sqlite_url: str, tmp_path):
         """Whoever saw it first may die before it has buried anybody."""
         first, second, dead = [await join(await stores(sqlite_url)) for _ in range(3)]
         database: Any = dead.store.database
-        os.close(database._locks.pop(dead.process))
+        database.locks.let_go(dead.process)
         for member in (first, second):
-            seen = {process: certain for process, _, certain in await member.store.others(member.process)}
+            seen = {
+                process: certain for process, _, certain in await other_processes(member.store.database, member.process)
+            }
             assert seen[dead.process] is True
-        await second.store.bury(BuryProcess(dead.process, certain=True))
-        await second.store.others(second.process)
+        await second.store.do(BuryProcess(dead.process, certain=True))
+        await other_processes(second.store.database, second.process)
         left = {path.name for path in (tmp_path / "wakeful.db-processes").iterdir()}
         assert left == {first.process, second.process}, "a lock is of no use once its process is buried"
 
@@ -320,7 +327,7 @@ class TestFileLock:
         with pytest.raises(StoreUnavailable):
             await other.store.retire(RetireProcess(other.process))
         await other.store.database.close()
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [True]
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [True]
 
     async def test_who_tidies_up_does_not_take_the_lock_of_one_that_is_about_to_hold_it(
         self, stores: OpenStore, sqlite_url: str, tmp_path, monkeypatch: pytest.MonkeyPatch
@@ -339,14 +346,14 @@ class TestFileLock:
         await joining.register(RegisterProcess("joining", "host", 1, SECOND))
         assert tidied
         assert (tmp_path / "wakeful.db-processes" / "joining").exists()
-        assert [certain for _, _, certain in await one.store.others(one.process)] == [False]
+        assert [certain for _, _, certain in await other_processes(one.store.database, one.process)] == [False]
 
     async def test_a_lock_that_somebody_tidied_away_is_no_sign_of_death(
         self, stores: OpenStore, sqlite_url: str, tmp_path
     ):
         one, other = await join(await stores(sqlite_url)), await join(await stores(sqlite_url))
         (tmp_path / "wakeful.db-processes" / other.process).unlink()
-        assert await one.store.others(one.process) == [(other.process, duration("15s"), False)]
+        assert await other_processes(one.store.database, one.process) == [(other.process, duration("15s"), False)]
 
     async def test_no_lock_is_left_behind(self, stores: OpenStore, sqlite_url: str, tmp_path):
         member = await join(await stores(sqlite_url))

@@ -35,11 +35,11 @@ def forged(number: int, size: int = 100, *, kind: QuarantineKind = "unverified")
 
 
 async def take(store: DatabaseStore, *kept: Kept, ceiling: int | None = None, source: str = HOOK) -> TakenIn:
-    return await store.take_in(TakeIn(APP, source, kept=list(kept), ceiling=ceiling))
+    return await store.do(TakeIn(APP, source, kept=list(kept), ceiling=ceiling))
 
 
 async def entered(store: DatabaseStore, *names: str) -> None:
-    await store.enter_sources(EnterSources(APP, [(name, "webhook") for name in names or (HOOK,)]))
+    await store.do(EnterSources(APP, [(name, "webhook") for name in names or (HOOK,)]))
 
 
 async def cut(store: DatabaseStore, ceiling: int | None = None, before: int | None = None) -> int:
@@ -112,9 +112,9 @@ class TestTheCeilingInBytes:
         await entered(store)
         await take(store, forged(1), forged(2))
         accept = AcceptEvents(APP, [forged(99, kind="unreadable").arrival])
-        await store.end_quarantine(EndQuarantine(APP, forged(1).arrival.key, accept=accept, by=Actor("ada", "code")))
+        await store.do(EndQuarantine(APP, forged(1).arrival.key, accept=accept, by=Actor("ada", "code")))
         assert await held(store, store_url) == forged(2).room
-        await store.end_quarantine(EndQuarantine(APP, forged(2).arrival.key, by=Actor("ada", "code")))
+        await store.do(EndQuarantine(APP, forged(2).arrival.key, by=Actor("ada", "code")))
         assert await held(store, store_url) == forged(2).room  # discarded: it is still there
         await take(store, forged(3))
         assert await cut(store, ceiling=forged(3).room) == 1

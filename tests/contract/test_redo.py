@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
-from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, an_event, count, join, reader, state_of
+from support.stores import (
+    APP,
+    Member,
+    OpenStore,
+    a_step,
+    accept,
+    an_arrival,
+    an_event,
+    count,
+    do_all,
+    join,
+    reader,
+    state_of,
+)
 from wakeful.clock import VirtualClock, from_datetime, to_datetime
 from wakeful.model import Decision, Effect, run_id
 from wakeful.policy.decide import ALLOWED
@@ -37,14 +50,14 @@ async def states(store: DatabaseStore) -> dict[str, int]:
 async def test_many_share_a_transaction_and_each_is_refused_by_itself(member: Member):
     dead = await dead_letters(member, 50)
     store = member.store
-    await store.redo(RedoRun(dead[7], by=Actor("bob", "code")))
+    await store.do(RedoRun(dead[7], by=Actor("bob", "code")))
     before = store.journal.transactions
-    redone = await store.redo_all([RedoRun(one, by=Actor("ada", "code"), note="mended") for one in [*dead, "nothing"]])
+    redone = await do_all(store, [RedoRun(one, by=Actor("ada", "code"), note="mended") for one in [*dead, "nothing"]])
     assert store.journal.transactions == before + 1
     assert [one.run for one in redone[:-1] if one is not None] == dead
     assert redone[-1] is None
     refused = {one.run: one.refused for one in redone if one is not None and one.refused is not None}
-    assert refused == {dead[7]: "is ready: only what is over can be replayed"}
+    assert refused == {dead[7]: "is ready: only a run that has ended can be replayed"}
     assert await states(store) == {"ready": 50}
     run = await state_of(store, dead[0])
     assert (run["reason"], run["attempts"], run["error"]) == ("replayed by ada: mended", 0, None)
@@ -54,12 +67,13 @@ async def test_many_share_a_transaction_and_each_is_refused_by_itself(member: Me
 
 async def test_of_two_who_ask_for_the_same_at_once_the_first_is_heard(member: Member):
     (dead,) = await dead_letters(member, 1)
-    discarded, replayed, second = await member.store.redo_all(
+    discarded, replayed, second = await do_all(
+        member.store,
         [
             RedoRun(dead, discard=True, by=Actor("ada", "code")),
             RedoRun(dead, by=Actor("bob", "code")),
             RedoRun(dead, discard=True, by=Actor("eve", "code")),
-        ]
+        ],
     )
     assert discarded is not None
     assert replayed is not None
@@ -78,8 +92,8 @@ async def test_two_processes_replay_the_same_letters_and_each_goes_once(
     dead = await dead_letters(member, 40)
     other = await stores(store_url)
     both = await asyncio.gather(
-        member.store.redo_all([RedoRun(one, by=Actor("ada", "code")) for one in dead]),
-        other.redo_all([RedoRun(one, by=Actor("bob", "code")) for one in reversed(dead)]),
+        do_all(member.store, [RedoRun(one, by=Actor("ada", "code")) for one in dead]),
+        do_all(other, [RedoRun(one, by=Actor("bob", "code")) for one in reversed(dead)]),
     )
     assert sum(one is not None and one.refused is None for redone in both for one in redone) == 40
     assert await count(store_url, "wakeful_remedy") == 40
@@ -90,14 +104,14 @@ async def test_again_and_again_are_further_ones_of_the_family(member: Member):
     claim = await member.claim_one()
     await member.finish(claim)
     for number in (1, 2, 3):
-        redone = await member.store.redo(RedoRun(claim.id, data=str(number), again=True, by=Actor("ada", "code")))
+        redone = await member.store.do(RedoRun(claim.id, data=str(number), again=True, by=Actor("ada", "code")))
         assert redone is not None
         assert redone.run == f"{claim.id}.{number}"
         run = await state_of(member.store, redone.run)
         assert (run["root"], run["state"], run["remedies"][0]["verb"]) == (claim.id, "ready", "again")
         (again,) = await member.claim()
         assert again.data == str(number)
-        beside = await member.store.redo(RedoRun(claim.id, again=True, by=Actor("ada", "code")))
+        beside = await member.store.do(RedoRun(claim.id, again=True, by=Actor("ada", "code")))
         assert beside is not None
         assert beside.refused is not None, "they share their effects: one at a time"
         await member.finish(again)
@@ -110,11 +124,11 @@ async def test_no_error_is_lost_by_a_replay(member: Member):
     failed = a_step("ship:", state="failed", result=None, error='{"type": "Persistent", "message": "no ship"}')
     await member.save(claim, a_step("fetch:"), failed)
     effect = Effect("x", "charge", "m:charge", "idempotent", "intent", "[]")
-    await member.store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
     effect.state, effect.error = "failed", '{"type": "Persistent", "message": "no money"}'
-    await member.store.save_effect(SaveEffect(claim, effect))
+    await member.store.do(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
-    await member.store.redo(RedoRun(claim.id, by=Actor("ada", "code")))
+    await member.store.do(RedoRun(claim.id, by=Actor("ada", "code")))
     run = await state_of(member.store, claim.id)
     assert [step["name"] for step in run["steps"]] == ["fetch"]
     assert run["effects"][0]["state"] == "retrying"
@@ -126,7 +140,7 @@ async def test_no_error_is_lost_by_a_replay(member: Member):
 
 async def test_what_was_replayed_can_be_claimed_at_once(member: Member):
     dead = await dead_letters(member, 3)
-    await member.store.redo_all([RedoRun(one, data='{"edited": true}', by=Actor("ada", "code")) for one in dead])
+    await do_all(member.store, [RedoRun(one, data='{"edited": true}', by=Actor("ada", "code")) for one in dead])
     claims = await member.claim()
     assert sorted(claim.id for claim in claims) == sorted(dead)
     assert {claim.data for claim in claims} == {'{"edited": true}'}
@@ -138,9 +152,9 @@ async def test_dead_letters_are_listed_with_what_they_did_outside(member: Member
     claim = await member.claim_one()
     for name in ("x", "y", "z"):
         effect = Effect(name, "mail" if name == "z" else "charge", "m:f", "idempotent", "intent", "[]")
-        await member.store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+        await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
         effect.state = "confirmed"
-        await member.store.save_effect(SaveEffect(claim, effect))
+        await member.store.do(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
     (letter,) = await reader(member.store).dead()
     assert letter["confirmed"] == {"charge": 2, "mail": 1}
@@ -156,11 +170,11 @@ async def hold(member: Member, *, settle_first: bool = False) -> None:
     await accept(member.store, an_arrival())
     claim = await member.claim_one()
     effect = Effect("x", "charge", "m:charge", "at_most_once", "held", "[]", reason="no answer")
-    await member.store.open_effect(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
     if settle_first:
-        await member.store.settle_effect(SettleEffect("x", "confirmed", by=Actor("ada", "code")))
+        await member.store.do(SettleEffect("x", "confirmed", by=Actor("ada", "code")))
     alarm = Alarm(APP, held_alarm(APP, "agent", claim.id), "held")
-    await member.store.leave(LeaveRun(claim, "held", "held", alarm=alarm))
+    await member.store.do(LeaveRun(claim, "held", "held", alarm=alarm))
 
 
 async def test_the_alarm_of_a_held_run_is_resolved_by_the_word_that_lets_it_go_on(member: Member, clock: VirtualClock):
@@ -168,7 +182,7 @@ async def test_the_alarm_of_a_held_run_is_resolved_by_the_word_that_lets_it_go_o
     (alarm,) = (await reader(member.store).alarms())["alarms"]
     assert alarm["state"] == "open"
     clock.move("1h")
-    await member.store.settle_effect(SettleEffect("x", "retrying", by=Actor("ada", "code")))
+    await member.store.do(SettleEffect("x", "retrying", by=Actor("ada", "code")))
     (alarm,) = (await reader(member.store).alarms())["alarms"]
     assert alarm["state"] == "resolved"
     assert await states(member.store) == {"ready": 1}
@@ -190,7 +204,7 @@ async def stored(store: DatabaseStore, agent: str = "later") -> list[tuple[int, 
 
 
 async def feed(store: DatabaseStore, agent: str = "later") -> int:
-    return await store.feed(
+    return await store.do(
         FeedEvents(APP, agent, "replayed by ada", await stored(store, agent), by=Actor("ada", "code"))
     )
 
@@ -272,8 +286,7 @@ async def test_what_policy_denies_is_written_down(store: DatabaseStore):
     ((seq, _),) = await stored(store)
     decision = Decision("deny", "night", "it is night")
     assert (
-        await store.feed(FeedEvents(APP, "later", "replayed by ada", [], [(seq, decision)], by=Actor("ada", "code")))
-        == 0
+        await store.do(FeedEvents(APP, "later", "replayed by ada", [], [(seq, decision)], by=Actor("ada", "code"))) == 0
     )
     assert (await admissions(store, "1"))["later"] == ("denied", "night: it is night")
     event = await reader(store).event("1")
@@ -284,7 +297,7 @@ async def test_what_policy_denies_is_written_down(store: DatabaseStore):
 async def test_a_resting_claim_hears_of_what_was_fed(store: DatabaseStore):
     member = await join(store)
     await accept(store, an_arrival())
-    resting = asyncio.ensure_future(store.claim(member.wanting("later"), now=False))
+    resting = asyncio.ensure_future(store.do(member.wanting("later", rests=True)))
     await feed(store)
     claimed = await resting
     assert [claim.agent for claim in claimed.claims] == ["later"]

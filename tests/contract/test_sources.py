@@ -42,24 +42,26 @@ from wakeful.stores.verbs.sources import (
     LetSourceGo,
     ReportSource,
     StoredSource,
+    find_source,
+    held_sources,
 )
-from wakeful.stores.verbs.take_in import Item, Kept, TakeIn
+from wakeful.stores.verbs.take_in import Item, Kept, TakeIn, items_of
 
 TAPE = "tape"
 
 
 async def entered(store: DatabaseStore, *names: str) -> None:
-    await store.enter_sources(EnterSources(APP, [(name, "tape") for name in names or (TAPE,)], {TAPE: [AGENT]}))
+    await store.do(EnterSources(APP, [(name, "tape") for name in names or (TAPE,)], {TAPE: [AGENT]}))
 
 
 async def held(member: Member, name: str = TAPE) -> HeldSource:
-    found = await member.store.hold_source(HoldSource(APP, name, member.process))
+    found = await member.store.do(HoldSource(APP, name, member.process))
     assert found is not None
     return found
 
 
 async def stored(store: DatabaseStore, name: str = TAPE) -> StoredSource:
-    found = await store.find_source(APP, name)
+    found = await find_source(store.database, APP, name)
     assert found is not None
     return found
 
@@ -83,8 +85,8 @@ class TestHolding:
         await entered(member.store)
         other = await join(await stores(store_url), "second", lease="1h")
         first = await held(member)
-        assert await other.store.hold_source(HoldSource(APP, TAPE, other.process)) is None
-        assert await other.store.held_sources(APP) == {TAPE: member.process}
+        assert await other.store.do(HoldSource(APP, TAPE, other.process)) is None
+        assert await held_sources(other.store.database, APP) == {TAPE: member.process}
         clock.move("16s")  # its lease is over
         second = await held(other)
         assert second.token > first.token
@@ -93,12 +95,10 @@ class TestHolding:
         await entered(member.store)
         other = await join(await stores(store_url), "second")
         first = await held(member)
-        await member.store.let_source_go(LetSourceGo(APP, TAPE, member.process, first.token))
+        await member.store.do(LetSourceGo(APP, TAPE, member.process, first.token))
         assert (await stored(member.store)).holder is None
         second = await held(other)
-        await member.store.let_source_go(
-            LetSourceGo(APP, TAPE, member.process, first.token)
-        )  # a late word changes nothing
+        await member.store.do(LetSourceGo(APP, TAPE, member.process, first.token))  # a late word changes nothing
         assert (await stored(member.store)).holder == other.process
         assert second.token == first.token + 1
 
@@ -108,8 +108,8 @@ class TestHolding:
     ):
         await entered(member.store)
         one = await held(member)
-        await member.store.report_source(ReportSource(APP, TAPE, state, "so", one.token))
-        await member.store.let_source_go(LetSourceGo(APP, TAPE, member.process, one.token))
+        await member.store.do(ReportSource(APP, TAPE, state, "so", one.token))
+        await member.store.do(LetSourceGo(APP, TAPE, member.process, one.token))
         found = await stored(member.store)
         assert (found.state, found.error) == after
 
@@ -120,14 +120,14 @@ class TestHolding:
         assert again.token == first.token + 1
 
     async def test_what_nobody_entered_cannot_be_had(self, member: Member):
-        assert await member.store.hold_source(HoldSource(APP, "other", member.process)) is None
+        assert await member.store.do(HoldSource(APP, "other", member.process)) is None
 
     async def test_of_many_who_come_at_once_one_gets_it(self, stores: OpenStore, store_url: str):
         members = [await join(await stores(store_url)) for _ in range(4)]
         names = [f"tape-{number}" for number in range(10)]
         await entered(members[0].store, *names)
         for name in names:
-            got = await asyncio.gather(*(one.store.hold_source(HoldSource(APP, name, one.process)) for one in members))
+            got = await asyncio.gather(*(one.store.do(HoldSource(APP, name, one.process)) for one in members))
             assert sum(one is not None for one in got) == 1
 
     @pytest.mark.postgres
@@ -141,7 +141,7 @@ class TestHolding:
             transaction = gate.transaction()
             await transaction.start()
             await gate.execute("select 1 from wakeful_source for update")
-            asked = [asyncio.create_task(one.store.hold_source(HoldSource(APP, TAPE, one.process))) for one in members]
+            asked = [asyncio.create_task(one.store.do(HoldSource(APP, TAPE, one.process))) for one in members]
             await waiting_for_a_lock(postgres_url, sessions=2)
             await transaction.rollback()
             got = await asyncio.gather(*asked)
@@ -152,8 +152,8 @@ class TestHolding:
     async def test_entering_again_changes_only_what_is_new(self, member: Member):
         await entered(member.store)
         one = await held(member)
-        await member.store.take_in(TakeIn(APP, TAPE, None, member.process, one.token, "7"))
-        await member.store.enter_sources(EnterSources(APP, [(TAPE, "roll")], {TAPE: ["other"]}))
+        await member.store.do(TakeIn(APP, TAPE, None, member.process, one.token, "7"))
+        await member.store.do(EnterSources(APP, [(TAPE, "roll")], {TAPE: ["other"]}))
         found = await stored(member.store)
         assert (found.kind, found.agents, found.cursor, found.holder) == ("roll", '["other"]', "7", member.process)
 
@@ -162,7 +162,7 @@ class TestTakingIn:
     async def test_events_cursor_items_and_quarantine_together(self, member: Member):
         await entered(member.store)
         one = await held(member)
-        taken = await member.store.take_in(
+        taken = await member.store.do(
             TakeIn(
                 APP,
                 TAPE,
@@ -181,7 +181,7 @@ class TestTakingIn:
         found = await stored(member.store)
         assert (found.cursor, found.taken, found.repeated, found.quarantined) == ("2", 2, 0, 1)
         assert (found.lag, found.behind) == (5, 3)
-        assert await member.store.items_of(APP, TAPE) == [Item("a", 1, "m"), Item("b", 1, "m", gone=True)]
+        assert await items_of(member.store.database, APP, TAPE) == [Item("a", 1, "m"), Item("b", 1, "m", gone=True)]
         (kept,) = (await reader(member.store).quarantine())["quarantine"]
         assert (kept["reason"], kept["size"], kept["state"], kept["came"]) == ("it is no JSON", 1, "kept", 1)
         whole = await reader(member.store).quarantined(kept["key"][:8])
@@ -198,13 +198,13 @@ class TestTakingIn:
         await held(other)
         late = TakeIn(APP, TAPE, events(1), member.process, stale.token, "1", [Item("a", 1, "m")], [bad()])
         with pytest.raises(StoreUnavailable, match="lease"):  # it may have been taken over: it writes nothing
-            await member.store.take_in(late)
+            await member.store.do(late)
         assert await member.renew_in_thread()
         with pytest.raises(SourceLost, match="another process"):
-            await member.store.take_in(late)
+            await member.store.do(late)
         found = await stored(member.store)
         assert (found.cursor, found.taken, found.quarantined) == (None, 0, 0)
-        assert await member.store.items_of(APP, TAPE) == []
+        assert await items_of(member.store.database, APP, TAPE) == []
         assert (await reader(member.store).events())["events"] == []
 
     async def test_the_neighbours_of_a_stale_one_are_stored(self, member: Member):
@@ -212,8 +212,8 @@ class TestTakingIn:
         stale, good = await held(member), await held(member, "other")
         await held(member)
         answers = await asyncio.gather(
-            member.store.take_in(TakeIn(APP, TAPE, events(1), member.process, stale.token, "1")),
-            member.store.take_in(TakeIn(APP, "other", events(2), member.process, good.token, "1")),
+            member.store.do(TakeIn(APP, TAPE, events(1), member.process, stale.token, "1")),
+            member.store.do(TakeIn(APP, "other", events(2), member.process, good.token, "1")),
             return_exceptions=True,
         )
         assert isinstance(answers[0], SourceLost)
@@ -229,7 +229,7 @@ class TestTakingIn:
         await entered(dying.store)
         one = await held(dying)
         request = TakeIn(APP, TAPE, events(1), dying.process, one.token, "1", [Item("a", 1, "m")], [bad()])
-        task = asyncio.create_task(dying.store.take_in(request))
+        task = asyncio.create_task(dying.store.do(request))
         async with asyncio.timeout(60):
             while not dying.store.journal.is_dead():
                 await asyncio.sleep(0.01)
@@ -251,8 +251,8 @@ class TestTakingIn:
             items = [Item("a", 1, "m")]
             return TakeIn(APP, TAPE, events(1, 2), member.process, one.token, "2", items, [bad()])
 
-        await member.store.take_in(request())
-        again = await member.store.take_in(request())
+        await member.store.do(request())
+        again = await member.store.do(request())
         assert [receipt.status for receipt in again.receipts] == ["duplicate", "duplicate"]
         assert again.kept == 0
         found = await stored(member.store)
@@ -265,13 +265,13 @@ class TestTakingIn:
     async def test_no_cursor_leaves_the_one_that_is_there(self, member: Member):
         await entered(member.store)
         one = await held(member)
-        await member.store.take_in(TakeIn(APP, TAPE, None, member.process, one.token, "7"))
-        await member.store.take_in(TakeIn(APP, TAPE, events(1), member.process, one.token))
+        await member.store.do(TakeIn(APP, TAPE, None, member.process, one.token, "7"))
+        await member.store.do(TakeIn(APP, TAPE, events(1), member.process, one.token))
         assert (await stored(member.store)).cursor == "7"
 
     async def test_what_several_may_read_needs_no_token(self, member: Member):
         await entered(member.store)
-        await member.store.take_in(TakeIn(APP, TAPE, events(1)))
+        await member.store.do(TakeIn(APP, TAPE, events(1)))
         assert (await stored(member.store)).taken == 1
 
     async def test_a_big_batch(self, member: Member):
@@ -280,10 +280,10 @@ class TestTakingIn:
         many = 5_000
         items = [Item(f"item-{number:05}", 1, "m") for number in range(many)]
         request = TakeIn(APP, TAPE, events(*range(many)), member.process, one.token, str(many), items)
-        assert len((await member.store.take_in(request)).receipts) == many
+        assert len((await member.store.do(request)).receipts) == many
         found = await stored(member.store)
         assert (found.cursor, found.taken) == (str(many), many)
-        assert len(await member.store.items_of(APP, TAPE)) == many
+        assert len(await items_of(member.store.database, APP, TAPE)) == many
 
 
 class TestReporting:
@@ -291,22 +291,22 @@ class TestReporting:
         await entered(member.store)
         stale = await held(member)
         await held(member)
-        await member.store.report_source(ReportSource(APP, TAPE, "failing", "torn", stale.token))
+        await member.store.do(ReportSource(APP, TAPE, "failing", "torn", stale.token))
         assert (await stored(member.store)).state == "idle"
 
     async def test_counts_add_up_and_the_rest_stays(self, member: Member):
         await entered(member.store)
-        await member.store.report_source(ReportSource(APP, TAPE, "reading", taken=3, refused=1, lag=7))
-        await member.store.report_source(ReportSource(APP, TAPE, taken=2, repeated=1))
+        await member.store.do(ReportSource(APP, TAPE, "reading", taken=3, refused=1, lag=7))
+        await member.store.do(ReportSource(APP, TAPE, taken=2, repeated=1))
         found = await stored(member.store)
         assert (found.state, found.taken, found.repeated, found.refused, found.lag) == ("reading", 5, 1, 1, 7)
 
     async def test_an_alarm_opens_and_is_over_with_it(self, member: Member):
         await entered(member.store)
         key = source_alarm(APP, TAPE)
-        await member.store.report_source(ReportSource(APP, TAPE, "failing", "torn", alarm=Alarm(APP, key, "torn")))
+        await member.store.do(ReportSource(APP, TAPE, "failing", "torn", alarm=Alarm(APP, key, "torn")))
         assert [one["key"] for one in (await reader(member.store).alarms(state="open"))["alarms"]] == [key]
-        await member.store.report_source(ReportSource(APP, TAPE, "reading", resolves=key))
+        await member.store.do(ReportSource(APP, TAPE, "reading", resolves=key))
         assert (await reader(member.store).alarms(state="open"))["alarms"] == []
 
 
@@ -347,7 +347,7 @@ class TestOtherNames:
 class TestQuarantine:
     async def kept(self, store: DatabaseStore, raw: bytes = b"?") -> str:
         await entered(store)
-        await store.take_in(TakeIn(APP, TAPE, kept=[bad(raw)]))
+        await store.do(TakeIn(APP, TAPE, kept=[bad(raw)]))
         key: str = (await reader(store).quarantine())["quarantine"][0]["key"]
         return key
 
@@ -356,10 +356,8 @@ class TestQuarantine:
         for number in range(5):
             key = await self.kept(first, f"?{number}".encode())
             got = await asyncio.gather(
-                first.end_quarantine(
-                    EndQuarantine(APP, key, accept=events(number, data={"by": "ada"}), by=Actor("ada", "code"))
-                ),
-                second.end_quarantine(EndQuarantine(APP, key, by=Actor("bob", "code"))),
+                first.do(EndQuarantine(APP, key, accept=events(number, data={"by": "ada"}), by=Actor("ada", "code"))),
+                second.do(EndQuarantine(APP, key, by=Actor("bob", "code"))),
             )
             assert sum(one is not None for one in got) == 1
             found = await reader(first).quarantined(key)
@@ -371,7 +369,7 @@ class TestQuarantine:
 
     async def test_says_what_became_of_it(self, store: DatabaseStore):
         key = await self.kept(store)
-        await store.end_quarantine(EndQuarantine(APP, key, accept=events(1, 2), by=Actor("ada", "code"), note="mended"))
+        await store.do(EndQuarantine(APP, key, accept=events(1, 2), by=Actor("ada", "code"), note="mended"))
         found = await reader(store).quarantined(key)
         assert found is not None
         assert found["became"] == {"key": event_key(APP, "/test", "1"), "events": 2}
@@ -384,7 +382,7 @@ class TestQuarantine:
         await accept(store, named("1", "signature"))
         key = await self.kept(store)
         accepting = AcceptEvents(APP, [named("2", "signature")])
-        settled = await store.end_quarantine(EndQuarantine(APP, key, accept=accepting, by=Actor("ada", "code")))
+        settled = await store.do(EndQuarantine(APP, key, accept=accepting, by=Actor("ada", "code")))
         assert settled is not None
         assert [one.status for one in settled.receipts] == ["duplicate"]
         found = await reader(store).quarantined(key)
@@ -398,9 +396,7 @@ class TestQuarantine:
 
         dying = await stores(store_url, probe=die)
         key = await self.kept(dying)
-        task = asyncio.create_task(
-            dying.end_quarantine(EndQuarantine(APP, key, accept=events(1), by=Actor("ada", "code")))
-        )
+        task = asyncio.create_task(dying.do(EndQuarantine(APP, key, accept=events(1), by=Actor("ada", "code"))))
         async with asyncio.timeout(60):
             while not dying.journal.is_dead():
                 await asyncio.sleep(0.01)
@@ -414,13 +410,13 @@ class TestQuarantine:
 
     async def test_only_its_own_app_settles_it(self, store: DatabaseStore):
         key = await self.kept(store)
-        assert await store.end_quarantine(EndQuarantine("other", key, by=Actor("ada", "code"))) is None
+        assert await store.do(EndQuarantine("other", key, by=Actor("ada", "code"))) is None
 
     async def test_pages(self, store: DatabaseStore):
         await entered(store, TAPE, "other")
         for number in range(5):
-            await store.take_in(TakeIn(APP, TAPE, kept=[bad(f"{number}".encode())]))
-        await store.take_in(TakeIn(APP, "other", kept=[keep(APP, "/o", b"x", "who?", kind="unverified", headers={})]))
+            await store.do(TakeIn(APP, TAPE, kept=[bad(f"{number}".encode())]))
+        await store.do(TakeIn(APP, "other", kept=[keep(APP, "/o", b"x", "who?", kind="unverified", headers={})]))
         seen: list[str] = []
         after = None
         while True:
@@ -452,22 +448,22 @@ class TestForgetting:
     async def test_a_source_goes_with_all_that_it_knows(self, member: Member):
         await entered(member.store)
         one = await held(member)
-        await member.store.take_in(TakeIn(APP, TAPE, None, member.process, one.token, "1", [Item("a", 1, "m")]))
-        assert not await member.store.forget_source(ForgetSource(APP, TAPE, by=Actor("ada", "code")))  # it is read
-        await member.store.let_source_go(LetSourceGo(APP, TAPE, member.process, one.token))
-        assert await member.store.forget_source(ForgetSource(APP, TAPE, by=Actor("ada", "code")))
-        assert await member.store.find_source(APP, TAPE) is None
-        assert await member.store.items_of(APP, TAPE) == []
-        assert not await member.store.forget_source(ForgetSource(APP, TAPE, by=Actor("ada", "code")))
+        await member.store.do(TakeIn(APP, TAPE, None, member.process, one.token, "1", [Item("a", 1, "m")]))
+        assert not await member.store.do(ForgetSource(APP, TAPE, by=Actor("ada", "code")))  # it is read
+        await member.store.do(LetSourceGo(APP, TAPE, member.process, one.token))
+        assert await member.store.do(ForgetSource(APP, TAPE, by=Actor("ada", "code")))
+        assert await find_source(member.store.database, APP, TAPE) is None
+        assert await items_of(member.store.database, APP, TAPE) == []
+        assert not await member.store.do(ForgetSource(APP, TAPE, by=Actor("ada", "code")))
 
     async def test_items_that_are_gone_for_long(self, store: DatabaseStore, clock: VirtualClock):
         await entered(store)
-        await store.take_in(TakeIn(APP, TAPE, items=[Item("old", 2, "m", gone=True), Item("there", 1, "m")]))
+        await store.do(TakeIn(APP, TAPE, items=[Item("old", 2, "m", gone=True), Item("there", 1, "m")]))
         clock.move("2d")
         before = await reader(store).time()
-        await store.take_in(TakeIn(APP, TAPE, items=[Item("young", 2, "m", gone=True)]))
+        await store.do(TakeIn(APP, TAPE, items=[Item("young", 2, "m", gone=True)]))
         assert await store.journal.submit(ForgetOld(APP, 0, [(TAPE, before)])) == 1
-        assert [one.item for one in await store.items_of(APP, TAPE)] == ["there", "young"]
+        assert [one.item for one in await items_of(store.database, APP, TAPE)] == ["there", "young"]
 
 
 def test_an_event_of_the_kit_is_what_the_door_would_make():

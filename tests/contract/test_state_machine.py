@@ -37,7 +37,7 @@ from wakeful.model import CLAIMABLE_RUN_STATES, RUN_TRANSITIONS, Claim, RunState
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns, Wanted
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 
@@ -182,7 +182,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         async def deliver() -> list[Any]:
             arrivals = [an_arrival(key, agents=agents, data=content) for _ in range(times)]
-            return await asyncio.gather(*(self.store.accept(AcceptEvents(APP, [arrival])) for arrival in arrivals))
+            return await asyncio.gather(*(self.store.do(AcceptEvents(APP, [arrival])) for arrival in arrivals))
 
         receipts = [receipt for (receipt,) in self.run(deliver())]
         repeats = times
@@ -292,7 +292,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(target=claims, process=processes, anyone=rarely, agents=some_agents, most=st.sampled_from([1, 2, 5]))
     def claim(self, process: str, anyone: bool, agents: tuple[str, ...], most: int) -> Any:
         process = self.mostly_living(process, anyone)
-        request = ClaimRuns(APP, process, lambda: [(agent, most) for agent in agents], lambda: True)
+        request = ClaimRuns(APP, process, lambda: Wanted([(agent, most) for agent in agents]))
         if (refusal := self.refusal(process)) is not None:
             with pytest.raises(refusal):
                 self.submit(request)

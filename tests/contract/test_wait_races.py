@@ -39,7 +39,7 @@ def news(identifier: str) -> AcceptEvents:
 
 async def wait_for_news(member: Member, claim: Claim, key: str) -> None:
     leaving = LeaveRun(claim, "waiting", "waited", delay=0, steps=[waiting_step(key)], waits=[Wait(key, "news")])
-    await member.store.leave(leaving)
+    await member.store.do(leaving)
 
 
 async def timed_out(member: Member, key: str = "first") -> tuple[Claim, EndWait]:
@@ -62,20 +62,20 @@ class TestTimeRunsOutWhileItsEventIsBeingAccepted:
     async def test_the_event_first(self, member: Member):
         claim, ending = await timed_out(member)
         await member.store.journal.submit(news("spring"))
-        step = await member.store.end_wait(ending)
+        step = await member.store.do(ending)
         assert (step.state, from_json(step.result or "null")["data"]) == ("done", "spring")
         assert await second_wait(member, claim) is None, "an event is taken by one wait of a run"
 
     async def test_the_end_first(self, member: Member):
         claim, ending = await timed_out(member)
-        step = await member.store.end_wait(ending)
+        step = await member.store.do(ending)
         await member.store.journal.submit(news("spring"))
         assert (step.state, step.error) == ("failed", LATE)
         assert await second_wait(member, claim) == "spring"
 
     async def test_both_in_one_transaction(self, member: Member):
         claim, ending = await timed_out(member)
-        step, _ = await asyncio.gather(member.store.end_wait(ending), member.store.journal.submit(news("spring")))
+        step, _ = await asyncio.gather(member.store.do(ending), member.store.journal.submit(news("spring")))
         second = await second_wait(member, claim)
         assert (step.state, second) in {("done", None), ("failed", "spring")}
 
@@ -84,7 +84,7 @@ class TestTimeRunsOutWhileItsEventIsBeingAccepted:
         member = await join(await stores(postgres_url))
         claim, ending = await timed_out(member)
         async with held_open(await stores(postgres_url), postgres_url, news("spring")):
-            ends = asyncio.ensure_future(member.store.end_wait(ending))
+            ends = asyncio.ensure_future(member.store.do(ending))
             await waiting_for_a_lock(postgres_url)
         step = await ends
         assert (step.state, from_json(step.result or "null")["data"]) == ("done", "spring")
@@ -111,7 +111,7 @@ async def family(member: Member, url: str, *names: str) -> list[Claim]:
         await query(url, link, caller.seq, child.seq)
         child.parent = (caller.seq, "call")
         told = f'{{"until": 0, "child": "{child.id}", "agent": "agent"}}'
-        await member.store.leave(
+        await member.store.do(
             LeaveRun(caller, "waiting", "waited", delay=60 * SECOND, steps=[waiting_step("call", told)])
         )
     return claims
@@ -121,13 +121,13 @@ class TestACallerIsCancelledWhileItsChildEnds:
     async def test_the_end_first(self, member: Member, store_url: str):
         parent, child = await family(member, store_url, "parent", "child")
         await member.finish(child, output='"grown"')
-        await member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code")))
+        await member.store.do(CancelRun(parent.id, by=Actor("ada", "code")))
         assert (await state_of(member.store, child.id))["state"] == "done"
         assert (await state_of(member.store, parent.id))["state"] == "cancelled"
 
     async def test_the_cancel_first(self, member: Member, store_url: str):
         parent, child = await family(member, store_url, "parent", "child")
-        await member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code")))
+        await member.store.do(CancelRun(parent.id, by=Actor("ada", "code")))
         with pytest.raises(CancelAsked):
             await member.finish(child, output='"grown"')
         assert (await state_of(member.store, parent.id))["state"] == "cancelled"
@@ -136,7 +136,7 @@ class TestACallerIsCancelledWhileItsChildEnds:
         parent, child = await family(member, store_url, "parent", "child")
         finished, _ = await asyncio.gather(
             member.finish(child, output='"grown"'),
-            member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code"))),
+            member.store.do(CancelRun(parent.id, by=Actor("ada", "code"))),
             return_exceptions=True,
         )
         ended = (await state_of(member.store, child.id))["state"]
@@ -150,7 +150,7 @@ class TestACallerIsCancelledWhileItsChildEnds:
         ending = FinishRun(child, "done", output='"grown"', outcome=WENT_WELL)
         async with held_open(member.store, postgres_url, ending):
             cancels = asyncio.ensure_future(
-                (await stores(postgres_url)).cancel(CancelRun(parent.id, by=Actor("ada", "code")))
+                (await stores(postgres_url)).do(CancelRun(parent.id, by=Actor("ada", "code")))
             )
             await waiting_for_a_lock(postgres_url)
         assert (await cancels) is not None
@@ -195,7 +195,7 @@ class TestOneOrderForEverybody:
 
     async def test_the_wait_and_its_step_when_time_runs_out(self, member: Member, postgres_url: str):
         _, ending = await timed_out(member)
-        await self.in_order(postgres_url, "wakeful_wait", "wakeful_step", member.store.end_wait(ending))
+        await self.in_order(postgres_url, "wakeful_wait", "wakeful_step", member.store.do(ending))
 
     async def test_the_wait_and_its_step_when_a_run_waits_on(self, member: Member, postgres_url: str):
         claim, _ = await timed_out(member)
@@ -205,25 +205,25 @@ class TestOneOrderForEverybody:
         await accept(member.store, an_arrival("go"))
         claim = await member.claim_one()
         await wait_for_news(member, claim, "first")
-        cancel = member.store.cancel(CancelRun(claim.id, by=Actor("ada", "code")))
+        cancel = member.store.do(CancelRun(claim.id, by=Actor("ada", "code")))
         await self.in_order(postgres_url, "wakeful_wait", "wakeful_run", cancel)
 
     async def test_the_question_and_its_step_when_nobody_answers(self, member: Member, postgres_url: str):
         claim, step = await self.asking(member)
-        ending = member.store.end_wait(EndWait(claim, step, LATE))
+        ending = member.store.do(EndWait(claim, step, LATE))
         await self.in_order(postgres_url, "wakeful_approval", "wakeful_step", ending)
 
     async def test_the_question_and_its_run_when_that_is_cancelled(self, member: Member, postgres_url: str):
         claim, step = await self.asking(member)
-        await member.store.leave(LeaveRun(claim, "waiting", "waited", delay=60 * SECOND, steps=[step]))
-        cancel = member.store.cancel(CancelRun(claim.id, by=Actor("ada", "code")))
+        await member.store.do(LeaveRun(claim, "waiting", "waited", delay=60 * SECOND, steps=[step]))
+        cancel = member.store.do(CancelRun(claim.id, by=Actor("ada", "code")))
         await self.in_order(postgres_url, "wakeful_approval", "wakeful_run", cancel)
 
     async def asking(self, member: Member) -> tuple[Claim, Step]:
         await accept(member.store, an_arrival("go"))
         claim = await member.claim_one()
         step = waiting_step("ask", '{"until": 0, "question": "?", "to": null, "approval": "q"}')
-        await member.store.ask(AskPerson(claim, APP, step, Approval("q", "?", None, None, 0)))
+        await member.store.do(AskPerson(claim, APP, step, Approval("q", "?", None, None, 0)))
         return claim, step
 
     @pytest.mark.parametrize("names", [("parent", "child"), ("parent", "child", "grandchild")])
@@ -233,17 +233,17 @@ class TestOneOrderForEverybody:
         claims = await family(member, postgres_url, *names)
         last = f"(select * from wakeful_run where seq = {claims[-1].seq} for update) as last"
         others = f"(select * from wakeful_run where seq < {claims[-1].seq} for update nowait) as others"
-        cancel = member.store.cancel(CancelRun(claims[0].id, by=Actor("ada", "code")))
+        cancel = member.store.do(CancelRun(claims[0].id, by=Actor("ada", "code")))
         await self.in_order(postgres_url, last, others, cancel)
 
     async def test_the_child_and_its_caller_when_that_has_stopped(self, member: Member, postgres_url: str):
         await accept(member.store, an_arrival("parent"), an_arrival("child"))
         parent, child = sorted(await member.claim(), key=lambda claim: claim.seq)
-        await member.store.cancel(CancelRun(parent.id, by=Actor("ada", "code")))
+        await member.store.do(CancelRun(parent.id, by=Actor("ada", "code")))
         await query(postgres_url, "update wakeful_run set parent_seq = $1 where seq = $2", parent.seq, child.seq)
         parent.cancelled = ("ada", None)
         last = f"(select * from wakeful_run where seq = {child.seq} for update) as last"
         first = f"(select * from wakeful_run where seq = {parent.seq} for update nowait) as first"
         stopped = FinishCancelled(parent, APP, "cancelled by ada", Outcome("cancelled"))
-        await self.in_order(postgres_url, last, first, member.store.finish_cancelled(stopped))
+        await self.in_order(postgres_url, last, first, member.store.do(stopped))
         assert (await reader(member.store).run(child.id) or {})["cancel"]["by"] == "ada"

@@ -212,7 +212,7 @@ def said_by_database(runtime: Runtime, words: str) -> asyncio.Event:
     """Set when the database's log says this for the second time: the first try to connect again has failed."""
     said = asyncio.Event()
     database = runtime.database
-    inner = database._log  # type: ignore[attr-defined]  # PostgreSQL's
+    inner = database.listener.log  # type: ignore[attr-defined]  # PostgreSQL's
 
     class Log:
         def __getattr__(self, name: str) -> object:
@@ -223,7 +223,7 @@ def said_by_database(runtime: Runtime, words: str) -> asyncio.Event:
                 said.set()
             inner.debug(message, **fields)
 
-    database._log = Log()  # type: ignore[attr-defined]
+    database.listener.log = Log()  # type: ignore[attr-defined]
     return said
 
 

@@ -75,7 +75,7 @@ async def close_circuit(member: Member) -> ByPerson[Any]:
     def down(circuit: StoredCircuit) -> CircuitChange:
         return CircuitChange(replace(circuit, state="open", opened_at=circuit.now))
 
-    await member.store.change_circuit(ChangeCircuit(APP, "stripe", SECOND, down))
+    await member.store.do(ChangeCircuit(APP, "stripe", SECOND, down))
     return CloseCircuit(APP, "stripe", by=ADA, note=WHY)
 
 
@@ -163,7 +163,7 @@ async def answer_approval(member: Member) -> ByPerson[Any]:
 async def settle_effect(member: Member) -> ByPerson[Any]:
     claim = await a_run(member)
     effect = Effect("charge-1", "charge", "m:charge", "at_most_once", "held", "[]", reason="no answer")
-    await member.store.do(OpenEffect(claim, APP, effect, lambda: ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
     await member.store.do(LeaveRun(claim, "held", "held", alarm=Alarm(APP, held_alarm(APP, AGENT, claim.id), "held")))
     return SettleEffect("charge-1", "confirmed", by=ADA, note=WHY)
 

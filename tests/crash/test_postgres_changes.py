@@ -15,6 +15,7 @@ from wakeful import App, Run, postgres_changes
 from wakeful.clock import SystemClock
 from wakeful.connect.postgres.reader import PostgresReader
 from wakeful.runtime import Runtime
+from wakeful.stores.verbs.sources import find_source
 from wakeful.stores.verbs.take_in import Item
 from wakeful.testing.children import Child, Nursery
 from wakeful.testing.postgres_server import PostgresServer
@@ -190,7 +191,7 @@ async def test_a_server_that_holds_the_store_too_stops_at_once_and_nothing_is_lo
                 (await own_server.connection()).terminate()
             await own_server.execute("insert into orders values (3, 'new', 1)")
             assert await seen.get() == 3
-        source = await runtime.store.find_source("app", reading.reader.name)
+        source = await find_source(runtime.store.database, "app", reading.reader.name)
     finally:
         await runtime.stop()
     assert seen.empty()

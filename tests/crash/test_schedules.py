@@ -84,7 +84,7 @@ async def test_whoever_comes_next_goes_on_where_it_stood(
     await doomed.die()
 
     async with noting(new_app(), done).running(lease=FOREVER) as runtime:
-        await runtime.store.bury(BuryProcess(dead, certain=True))
+        await runtime.store.do(BuryProcess(dead, certain=True))
         await runtime.drain()
         clock.move("1m")
         await runtime.drain()

@@ -111,15 +111,15 @@ async def test_one_that_does_not_fit_takes_the_whole_to_the_dead_letters_and_a_p
         shown = await runtime.reader.run(dead["id"])
         assert shown is not None
         assert "1.n" in shown["error"]["message"]
-        await runtime.store.redo(RedoRun(dead["id"], data='[{"n": 1}]', by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(dead["id"], data='[{"n": 1}]', by=Actor("ada", "code")))
         await runtime.drain()
         shown = await runtime.reader.run(dead["id"])
         assert shown is not None
         assert "must be a list of 2" in shown["error"]["message"]
-        await runtime.store.redo(RedoRun(dead["id"], data='[{"n": 1}, {"n": 2}]', by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(dead["id"], data='[{"n": 1}, {"n": 2}]', by=Actor("ada", "code")))
         await runtime.drain()
         assert batches == [[1, 2]]
-        again = await runtime.store.redo(RedoRun(dead["id"], again=True, by=Actor("ada", "code")))
+        again = await runtime.store.do(RedoRun(dead["id"], again=True, by=Actor("ada", "code")))
         assert again is not None
         await runtime.drain()
     assert batches == [[1, 2], [1, 2]]
@@ -153,7 +153,7 @@ async def test_what_failed_is_over_all_of_them_again(app: App):
     async with working(app) as runtime:
         run = (await send(app, 1, 2))[0]
         await runtime.drain()
-        await runtime.store.redo(RedoRun(run, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run, by=Actor("ada", "code")))
         await send(app, 3)
         await runtime.drain()
     assert batches == [["e1", "e2"], ["e1", "e2"]]
@@ -194,7 +194,7 @@ async def test_one_of_those_that_called_it_is_cancelled_and_it_goes_on_for_the_o
         await app.emit("ask", id="1")
         receipt = await app.emit("ask", id="2")
         await runtime.drain()
-        await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("alice", "code"), note=None))
+        await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("alice", "code"), note=None))
         await pass_time(runtime, "10s")
         assert await runtime.reader.counts() == {"cancelled": 1, "done": 2}
     assert callers == {"1": 2}

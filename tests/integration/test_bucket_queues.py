@@ -16,7 +16,8 @@ from wakeful.connect.s3 import sqs
 from wakeful.connect.s3.aws import Access
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
-from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
+from wakeful.stores.verbs.sources import find_source
 from wakeful.stores.verbs.take_in import TakeIn
 
 Seen = list[tuple[str, str]]
@@ -56,7 +57,7 @@ async def test_uploaded_deleted_and_uploaded_again_are_three(new_app: NewApp, cl
         await runtime.drain()
         assert sorted(seen) == [("created", "in/a b+é.csv"), ("created", "in/a b+é.csv"), ("deleted", "in/a b+é.csv")]
         assert await line.left() == (0, 0)
-        found = await runtime.store.find_source("app", line.address)
+        found = await find_source(runtime.store.database, "app", line.address)
         assert found is not None
         assert (found.kind, found.taken, found.repeated) == ("bucket", 3, 0)
 
@@ -91,7 +92,7 @@ async def test_a_message_that_comes_again_is_the_same_event(new_app: NewApp, clo
         await runtime.drain()
         assert sorted(seen) == [("created", "a"), ("created", "b")]
         assert await line.left() == (0, 0)
-        found = await runtime.store.find_source("app", line.address)
+        found = await find_source(runtime.store.database, "app", line.address)
         assert found is not None
         assert (found.taken, found.repeated, found.quarantined) == (6, 4, 0)
 
@@ -136,8 +137,8 @@ async def test_a_death_before_the_commit_leaves_the_messages_to_others(new_app: 
     await doomed.die()
     assert seen == []
     async with working(noting(new_app(), box, line, seen), reading="drained") as runtime:
-        for process, _, _ in await runtime.store.others(runtime.membership.process):
-            await runtime.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(runtime.store.database, runtime.membership.process):
+            await runtime.store.do(BuryProcess(process, certain=True))
         await runtime.drain()
         assert sorted(seen) == [("created", f"{number:02}") for number in range(25)]
         assert await line.left() == (0, 0)
@@ -157,11 +158,11 @@ async def test_a_death_after_the_commit_doubles_nothing(new_app: NewApp, cloud: 
     await until(doomed.store.journal.is_dead)
     await doomed.die()
     async with working(noting(new_app(), box, line, seen), reading="drained") as runtime:
-        for process, _, _ in await runtime.store.others(runtime.membership.process):
-            await runtime.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(runtime.store.database, runtime.membership.process):
+            await runtime.store.do(BuryProcess(process, certain=True))
         await runtime.drain()
         assert seen == [("created", "a")]
-        found = await runtime.store.find_source("app", line.address)
+        found = await find_source(runtime.store.database, "app", line.address)
         assert found is not None
         assert (found.taken, found.repeated) == (2, 1)
         assert await line.left() == (0, 0)
@@ -213,7 +214,7 @@ async def test_several_processes_share_a_queue(new_app: NewApp, cloud: Cloud):
         await line.send(*({"Records": [told(box, f"{number:03}")]} for number in range(300)))
         await until(lambda: len(seen) >= 300)
         assert sorted(seen) == [("created", f"{number:03}") for number in range(300)]
-        found = await first.store.find_source("app", line.address)
+        found = await find_source(first.store.database, "app", line.address)
         assert found is not None
         assert found.holder is None
         assert second.sources.readings[line.address].state == "reading"
@@ -228,7 +229,7 @@ async def test_a_server_that_goes_and_comes_back(new_app: NewApp, cloud: Cloud):
         try:
             async with asyncio.timeout(60):
                 while (
-                    found := await runtime.store.find_source("app", line.address)
+                    found := await find_source(runtime.store.database, "app", line.address)
                 ) is None or found.state != "failing":
                     await asyncio.sleep(0.01)
             assert "cannot be reached" in (found.error or "")
@@ -251,7 +252,7 @@ async def test_ten_thousand_notifications_none_lost_none_doubled(new_app: NewApp
     async with working(noting(new_app(), box, line, seen), reading="drained") as runtime:
         await runtime.drain()
         assert sorted(seen) == [("created", name) for name in names]
-        found = await runtime.store.find_source("app", line.address)
+        found = await find_source(runtime.store.database, "app", line.address)
         assert found is not None
         assert found.repeated >= 1_000  # a queue may give out a message twice by itself
         assert found.taken - found.repeated == 10_000

@@ -16,7 +16,8 @@ from wakeful.operations.quarantine import release
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
+from wakeful.stores.verbs.sources import find_source
 from wakeful.stores.verbs.take_in import TakeIn
 
 Seen = list[tuple[str, str, int]]
@@ -55,7 +56,7 @@ async def test_written_changed_and_removed_are_events(new_app: NewApp, cloud: Cl
         assert {one["source"] for one in events} == {f"s3://{box.name}"}
         assert {one["subject"] for one in events} == {"a.txt", "b/c d+é.txt"}
         assert {one["type"] for one in events} == {"object.created", "object.changed", "object.deleted"}
-        found = await runtime.store.find_source("app", f"s3://{box.name}")
+        found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None
         assert (found.kind, found.state, found.taken, found.repeated) == ("bucket", "reading", 5, 0)
 
@@ -129,7 +130,7 @@ async def test_data_is_told_in_the_form_that_is_asked_for(new_app: NewApp, cloud
         (kept,) = (await runtime.reader.events(state="quarantined", limit=10))["events"]
         assert "x.txt: data= failed" in kept["reason"]
         await runtime.drain()
-        found = await runtime.store.find_source("app", f"s3://{box.name}")
+        found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None
         assert found.quarantined == 1
 
@@ -173,7 +174,7 @@ async def test_ten_thousand_objects_none_lost_none_doubled(new_app: NewApp, clou
     async with working(noting(new_app, box, seen, "in/*.csv"), reading="drained") as runtime:
         await runtime.drain()
         assert sorted(key for _, key, _ in seen) == keys
-        found = await runtime.store.find_source("app", f"s3://{box.name}")
+        found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None
         assert (found.taken, found.repeated, found.cursor) == (10_000, 0, "")
 
@@ -207,13 +208,13 @@ async def test_a_death_in_a_listing_goes_on_behind_what_was_stored(
     await doomed.die()
     await box.delete("003")
     async with working(noting(new_app, box, seen), reading="drained") as runtime:
-        found = await runtime.store.find_source("app", f"s3://{box.name}")
+        found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None
         assert found.cursor == "009"
-        for process, _, _ in await runtime.store.others(runtime.membership.process):
-            await runtime.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(runtime.store.database, runtime.membership.process):
+            await runtime.store.do(BuryProcess(process, certain=True))
         await runtime.drain()
-        found = await runtime.store.find_source("app", f"s3://{box.name}")
+        found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None
         assert (found.cursor, found.taken, found.repeated) == ("", 26, 0)
     assert sorted(key for change, key, _ in seen if change == "created") == keys
@@ -247,7 +248,7 @@ async def test_a_listing_that_breaks_off_tells_of_no_deletions(
         await runtime.sources.drain()
         assert pages == 2
         assert len(seen) == 25
-        found = await runtime.store.find_source("app", f"s3://{box.name}")
+        found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None
         assert found.state == "failing"
         assert "cannot be reached" in (found.error or "")
@@ -296,7 +297,7 @@ async def test_what_is_in_the_way_is_an_alarm_with_the_remedy_and_the_rest_goes_
     async with working(app, reading="drained") as runtime:
         await runtime.drain()
         assert seen == [("created", "a", 1)]
-        found = await runtime.store.find_source("app", wrong.name)
+        found = await find_source(runtime.store.database, "app", wrong.name)
         assert found is not None
         assert found.state == "failing"
         assert words in (found.error or "")
@@ -323,5 +324,7 @@ async def until(is_so: Any) -> None:
 
 async def in_state(runtime: Runtime, box: Box, state: str) -> None:
     async with asyncio.timeout(60):
-        while (found := await runtime.store.find_source("app", f"s3://{box.name}")) is None or found.state != state:
+        while (
+            found := await find_source(runtime.store.database, "app", f"s3://{box.name}")
+        ) is None or found.state != state:
             await asyncio.sleep(0.01)

@@ -66,7 +66,7 @@ class TestAChildThatGivesWay:
             return run.event.data
 
         async with working(app) as runtime:
-            await runtime.store.change_pause(ChangePause("app", "child", paused=True, by=Actor("ada", "code")))
+            await runtime.store.do(ChangePause("app", "child", paused=True, by=Actor("ada", "code")))
             first = await go(runtime, 1)
             assert first["state"] == "waiting"
             await go(runtime, 2)
@@ -103,7 +103,7 @@ class TestAHeldRunThatIsDiscarded:
             run = await go(runtime)
             (called,) = run["children"]
             assert (called["state"], run["state"]) == ("held", "waiting")
-            await runtime.store.redo(RedoRun(called["id"], discard=True, by=Actor("ada", "code"), note="not that"))
+            await runtime.store.do(RedoRun(called["id"], discard=True, by=Actor("ada", "code"), note="not that"))
             await runtime.drain()
             run = await seen(runtime, run["id"])
         assert run["state"] == "done"
@@ -124,7 +124,7 @@ class TestAHeldRunThatIsDiscarded:
         async with working(declare("2")) as runtime:
             await pass_time(runtime, "1h")
             assert (await seen(runtime, run["id"]))["state"] == "held"
-            await runtime.store.redo(RedoRun(run["id"], discard=True, by=Actor("ada", "code")))
+            await runtime.store.do(RedoRun(run["id"], discard=True, by=Actor("ada", "code")))
             receipt = await runtime.app.emit("paid")
             (asked,) = (await runtime.reader.approvals())["approvals"]
         assert (receipt.status, asked["state"]) == ("unmatched", "withdrawn")
@@ -149,11 +149,11 @@ async def test_a_child_that_is_not_kept_any_more(app: App, clock: VirtualClock):
         await runtime.app.emit("go", id="newest")  # the newest run of all is always kept
         clock.move("3d")
         await runtime.housekeeper.run_once()
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run["id"])
     assert (run["state"], run["error"]["type"]) == ("dead", "ChildFailed")
-    assert "not kept any longer" in run["error"]["message"]
+    assert "no longer stored" in run["error"]["message"]
 
 
 class TestQuestions:
@@ -164,7 +164,7 @@ class TestQuestions:
 
     async def answer(self, runtime: Runtime, value: str) -> None:
         (asked,) = (await runtime.reader.approvals(state="open"))["approvals"]
-        await runtime.store.answer(AnswerApproval(asked["id"], value, by=Actor("ada", "code")))
+        await runtime.store.do(AnswerApproval(asked["id"], value, by=Actor("ada", "code")))
         await runtime.drain()
 
     async def test_are_asked_anew_when_a_run_is_done_again(self, app: App):
@@ -172,7 +172,7 @@ class TestQuestions:
         async with working(app) as runtime:
             run = await go(runtime)
             await self.answer(runtime, "1")
-            again = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+            again = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
             await runtime.drain()
             await self.answer(runtime, "2")
             assert again is not None
@@ -218,10 +218,10 @@ class TestQuestions:
         self.asks(app)
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code")))
             (asked,) = (await runtime.reader.approvals())["approvals"]
             assert asked["state"] == "withdrawn"
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
             await runtime.drain()
             await self.answer(runtime, "3")
             after = await seen(runtime, run["id"])
@@ -259,12 +259,12 @@ async def test_what_was_cancelled_with_its_caller_is_replayed_with_it(app: App):
     async with working(app) as runtime:
         run = await go(runtime)
         await pass_time(runtime, "1h")
-        await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run["id"])
         (called,) = run["children"]
         assert (run["state"], called["state"]) == ("cancelled", "cancelled")
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         await pass_time(runtime, "1h")
         run = await seen(runtime, run["id"])

@@ -41,7 +41,7 @@ class Shop:
 
 async def cancel(runtime: Runtime, run: Any, note: str | None = None) -> Cancelled:
     identifier = run if isinstance(run, str) else run["id"]
-    cancelled = await runtime.store.cancel(CancelRun(identifier, by=Actor("ada", "code"), note=note))
+    cancelled = await runtime.store.do(CancelRun(identifier, by=Actor("ada", "code"), note=note))
     assert cancelled is not None
     await runtime.drain()
     return cancelled
@@ -104,7 +104,7 @@ class TestARunningOne:
         order = Order(app, shop)
         async with working(app) as runtime:
             run = await under_way(runtime, order)
-            asked = await runtime.store.cancel(CancelRun(run, by=Actor("ada", "code"), note="wrong book"))
+            asked = await runtime.store.do(CancelRun(run, by=Actor("ada", "code"), note="wrong book"))
             assert asked == Cancelled(run, "running", "running")
             order.go_on.set()
             await runtime.drain()
@@ -179,7 +179,7 @@ class TestARunningOne:
         async with working(app) as runtime:
             receipt = await app.emit("go")
             await started.wait()
-            await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
             await asyncio.sleep(0)
             go_on.set()
             run = await the_run_after(runtime, receipt)
@@ -213,7 +213,7 @@ class TestARunningOne:
         async with working(app) as runtime:
             receipt = await app.emit("go")
             await begun.wait()
-            await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
             (run,) = runtime.worker.in_flight
             while run.to_stop is None:
                 await asyncio.sleep(0)
@@ -240,20 +240,18 @@ class TestOneThatDoesNotRun:
 
         async with app.running(worker=False) as runtime:
             receipt = await app.emit("go")
-            cancelled = await runtime.store.cancel(
-                CancelRun(receipt.runs[0], by=Actor("ada", "code"), note="not wanted")
-            )
+            cancelled = await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code"), note="not wanted"))
             run = await the_run(runtime, receipt)
-            again = await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("bob", "code")))
+            again = await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("bob", "code")))
         assert cancelled == Cancelled(run["id"], "ready", "cancelled")
         assert (run["state"], run["reason"]) == ("cancelled", "cancelled by ada: not wanted")
         assert run["finished_at"] is not None
         assert again is not None
-        assert again.refused == "is cancelled: only what is not over can be cancelled"
+        assert again.refused == "is cancelled: only a run that has not ended can be cancelled"
 
     async def test_and_is_not_there_is_nothing(self, app: App):
         async with app.running(worker=False) as runtime:
-            assert await runtime.store.cancel(CancelRun("nothing", by=Actor("ada", "code"))) is None
+            assert await runtime.store.do(CancelRun("nothing", by=Actor("ada", "code"))) is None
 
     async def test_but_is_held_for_what_it_would_put_out_drops_that(self, app: App):
         shop = Shop()
@@ -304,7 +302,7 @@ class TestOneThatDoesNotRun:
             run = await go(runtime)
             assert run["state"] == "held"
             assert (await cancel(runtime, run)).now == "cancelled"
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
             await runtime.drain()
             shown = await runtime.reader.run(run["id"])
         assert shown is not None
@@ -320,7 +318,7 @@ class TestUndoing:
         async with working(app) as runtime:
             run = await under_way(runtime, order)
             shop.refuses = [NotSent("not now"), NotSent("not now")]
-            await runtime.store.cancel(CancelRun(run, by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(run, by=Actor("ada", "code")))
             order.go_on.set()
             await runtime.drain()
             shown = await runtime.reader.run(run)
@@ -341,7 +339,7 @@ class TestUndoing:
         async with working(app) as runtime:
             run = await under_way(runtime, order)
             shop.refuses = [error]
-            await runtime.store.cancel(CancelRun(run, by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(run, by=Actor("ada", "code")))
             order.go_on.set()
             await runtime.drain()
             held = await runtime.reader.run(run)
@@ -353,7 +351,7 @@ class TestUndoing:
             assert undo["action"] == "undo charge"
             assert shop.deeds == ["reserve", "charge", "tell"]
             assert any(f"wakeful effects confirm {undo['id']}" in line for line in story["story"])
-            await runtime.store.settle_effect(SettleEffect(undo["id"], answer, by=Actor("bob", "code")))
+            await runtime.store.do(SettleEffect(undo["id"], answer, by=Actor("bob", "code")))
             await runtime.drain()
             shown = await runtime.reader.run(run)
         assert shown is not None
@@ -378,7 +376,7 @@ class TestUndoing:
         order = Order(app, shop)
         async with working(app) as runtime:
             run = await under_way(runtime, order)
-            await runtime.store.cancel(CancelRun(run, by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(run, by=Actor("ada", "code")))
             order.go_on.set()
             await runtime.drain()
             shown = await runtime.reader.run(run)
@@ -393,7 +391,7 @@ class TestUndoing:
         async with working(app) as runtime:
             run = await under_way(runtime, order)
             shop.refuses = [NotSent("come back", retry_after="1h")]
-            await runtime.store.cancel(CancelRun(run, by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(run, by=Actor("ada", "code")))
             order.go_on.set()
             await runtime.drain()
             waiting = await runtime.reader.run(run)
@@ -447,7 +445,7 @@ class TestUndoing:
             assert held is not None
             assert held["state"] == "held"  # nobody knows yet whether tell was done
             (unknown,) = [one for one in held["effects"] if one["state"] == "held"]
-            await runtime.store.settle_effect(SettleEffect(unknown["id"], "retrying", by=Actor("bob", "code")))
+            await runtime.store.do(SettleEffect(unknown["id"], "retrying", by=Actor("bob", "code")))
             await runtime.drain()
             shown = await runtime.reader.run(run["id"])
         assert shown is not None
@@ -461,10 +459,10 @@ class TestUndoing:
         order = Order(app, shop)
         async with working(app) as runtime:
             run = await under_way(runtime, order)
-            await runtime.store.cancel(CancelRun(run, by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(run, by=Actor("ada", "code")))
             order.go_on.set()
             await runtime.drain()
-            await runtime.store.redo(RedoRun(run, by=Actor("ada", "code")))
+            await runtime.store.do(RedoRun(run, by=Actor("ada", "code")))
             await runtime.drain()
             shown = await runtime.reader.run(run)
         assert shown is not None
@@ -482,10 +480,10 @@ class TestUndoing:
             assert run["state"] == "done"
             order.go_on.clear()
             order.reached.clear()
-            redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+            redone = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
             assert redone is not None
             await order.reached.wait()
-            await runtime.store.cancel(CancelRun(redone.run, by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(redone.run, by=Actor("ada", "code")))
             order.go_on.set()
             await runtime.drain()
             shown = await runtime.reader.run(redone.run)
@@ -515,7 +513,7 @@ class TestUndoing:
         async with working(app) as runtime:
             receipt = await app.emit("go")
             await begun.wait()
-            await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
             go_on.set()
             run = await the_run_after(runtime, receipt)
         assert (run["state"], run["output"], run["outcome"]["commit"]) == ("cancelled", "output", "committed")

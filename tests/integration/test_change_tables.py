@@ -14,8 +14,8 @@ from wakeful import App, Event, Run
 from wakeful.connect.rows.change import RowChange
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
-from wakeful.stores.verbs.processes import BuryProcess
-from wakeful.stores.verbs.sources import StoredSource
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
+from wakeful.stores.verbs.sources import StoredSource, find_source
 from wakeful.stores.verbs.take_in import TakeIn
 from wakeful.triggers.source import Batch
 
@@ -37,7 +37,7 @@ def watching(new_app: NewApp, seen: list[Event], *triggers: Any, **options: Any)
 
 async def the_source(runtime: Runtime) -> StoredSource:
     (name,) = runtime.sources.readings
-    found = await runtime.store.find_source(runtime.app.name, name)
+    found = await find_source(runtime.store.database, runtime.app.name, name)
     assert found is not None
     return found
 
@@ -129,8 +129,8 @@ async def test_what_was_stored_and_not_deleted_is_a_repeat(new_app: NewApp, shop
     await runtime.die()
     assert await waiting(shop) == 5
     async with working(watching(new_app, seen, shop.changes()), reading="drained") as again:
-        for process, _, _ in await again.store.others(again.membership.process):
-            await again.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(again.store.database, again.membership.process):
+            await again.store.do(BuryProcess(process, certain=True))
         await again.drain()
         assert sorted(event.data["key"]["id"] for event in seen) == [0, 1, 2, 3, 4]
         assert (await the_source(again)).repeated == 5
@@ -318,7 +318,7 @@ async def test_a_change_that_cannot_be_told_is_kept_and_told_after_a_fix(new_app
         assert "cannot be told" in kept["reason"]
         broken = False
         (reading,) = runtime.sources.readings.values()
-        found = await runtime.store.find_source("app", reading.reader.name)
+        found = await find_source(runtime.store.database, "app", reading.reader.name)
         assert found is not None
         assert found.quarantined == 1
 

@@ -109,14 +109,14 @@ class TestAnOutage:
             others = [await app.emit("back", number) for number in range(2)]
             await runtime.drain()
             assert set(await states(runtime, paused + others)) == {"parked"}
-            await runtime.store.change_pause(ChangePause("app", "pay", paused=True, by=Actor("alice", "code")))
+            await runtime.store.do(ChangePause("app", "pay", paused=True, by=Actor("alice", "code")))
             service.comes_back()
             await pass_time(runtime, "30s")
             await pass_time(runtime, "10s")
             await pass_time(runtime, "10s")
             await pass_time(runtime, "10s")
             assert await states(runtime, others) == ["done", "done"]
-            await runtime.store.change_pause(ChangePause("app", "pay", paused=False, by=Actor("alice", "code")))
+            await runtime.store.do(ChangePause("app", "pay", paused=False, by=Actor("alice", "code")))
             await runtime.drain()
             assert set(await states(runtime, paused)) == {"done"}
 
@@ -308,17 +308,17 @@ class TestProbes:
         """Nobody would let it come back: the circuit closes in the moment between its question and its commit."""
         service.goes_down()
         async with working(app) as runtime:
-            leave = runtime.store.leave
+            do = runtime.store.do
 
-            async def closes_first(request: LeaveRun) -> None:
-                if request.state == "parked":
-                    runtime.store.leave = leave  # type: ignore[method-assign]
+            async def closes_first(request: Any) -> Any:
+                if isinstance(request, LeaveRun) and request.state == "parked":
+                    runtime.store.do = do  # type: ignore[method-assign]
                     service.comes_back()
                     await query(runtime.url, "update wakeful_circuit set state = 'closed', failures = 0")
                     await runtime.circuits.refresh()
-                await leave(request)
+                return await do(request)
 
-            runtime.store.leave = closes_first  # type: ignore[method-assign]  # a race that is forced, not a stand-in
+            runtime.store.do = closes_first  # type: ignore[method-assign]  # a race that is forced, not a stand-in
             run = await go(runtime)
             assert run["state"] == "done"
 

@@ -85,12 +85,12 @@ def is_gone(pid: int) -> bool:
 
 
 async def cancel(runtime: Runtime, receipt: Receipt) -> None:
-    await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code"), note="not today"))
+    await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code"), note="not today"))
     runtime.worker.look_who_is_to_stop()
 
 
 async def replay(runtime: Runtime, run: str) -> None:
-    redone = await runtime.store.redo(RedoRun(run, by=Actor("ada", "code")))
+    redone = await runtime.store.do(RedoRun(run, by=Actor("ada", "code")))
     assert redone is not None
     assert redone.refused is None
 
@@ -403,7 +403,7 @@ async def test_a_process_that_dies_in_the_middle(new_app: NewApp, gate: Gate, re
         await gate.reached()
         await one.die()
         await runtime.start()
-        await runtime.store.bury(BuryProcess(one.membership.process, certain=True))
+        await runtime.store.do(BuryProcess(one.membership.process, certain=True))
         if repeatable:
             await gate.reached(2)
             await gate.open()

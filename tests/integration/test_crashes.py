@@ -132,7 +132,7 @@ async def test_the_zombie_of_a_crash_that_was_none_commits_nothing(new_app: NewA
         await thinking.wait()
         before = zombie.membership.process
         async with working(quick) as heir:
-            await heir.store.bury(BuryProcess(before, certain=True))
+            await heir.store.do(BuryProcess(before, certain=True))
             run = await ended(heir, receipt)
             assert (run["output"], run["crashes"]) == ("from the heir", 1)
             decided.set()

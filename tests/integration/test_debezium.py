@@ -19,7 +19,8 @@ from support.tokens import TOKEN
 from wakeful import App, Run, debezium
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
-from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
+from wakeful.stores.verbs.sources import find_source
 from wakeful.stores.verbs.take_in import TakeIn
 from wakeful.testing.waiting import until
 from wakeful.verify import bearer, standard_webhooks
@@ -60,7 +61,7 @@ async def test_changes_out_of_a_queue_each_once(new_app: NewApp, cloud: Cloud):
             ("postgres.orders.insert", 6),
             ("postgres.orders.update", 1),
         ]
-        found = await runtime.store.find_source("app", line.address)
+        found = await find_source(runtime.store.database, "app", line.address)
         assert found is not None
         assert (found.kind, found.taken, found.repeated, found.quarantined) == ("debezium", 9, 2, 0)
         assert await line.left() == (0, 0)
@@ -110,8 +111,8 @@ async def test_a_death_around_the_commit_loses_and_doubles_nothing(new_app: NewA
     await until(doomed.store.journal.is_dead)
     await doomed.die()
     async with working(from_queue(new_app(), seen, line), reading="drained") as runtime:
-        for process, _, _ in await runtime.store.others(runtime.membership.process):
-            await runtime.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(runtime.store.database, runtime.membership.process):
+            await runtime.store.do(BuryProcess(process, certain=True))
         await runtime.drain()
     assert sorted(seen) == sorted(("postgres.orders.insert", number) for number in range(25))
     assert await line.left() == (0, 0)
@@ -125,7 +126,7 @@ async def test_ten_thousand_changes_none_lost_none_doubled(new_app: NewApp, clou
     async with working(from_queue(new_app(), seen, line), reading="drained") as runtime:
         await runtime.drain()
         assert sorted(number for _, number in seen) == list(range(10_000))
-        found = await runtime.store.find_source("app", line.address)
+        found = await find_source(runtime.store.database, "app", line.address)
         assert found is not None
         assert found.repeated >= 1_000  # a queue may give out a message twice by itself
         assert found.taken - found.repeated == 10_000
@@ -166,7 +167,7 @@ async def test_changes_over_http_each_once(new_app: NewApp):
         await runtime.drain()
         assert sorted(seen) == [("postgres.orders.insert", number) for number in (1, 2, 3)]
         await runtime.webhooks.run_once()
-        found = await runtime.store.find_source("app", PATH)
+        found = await find_source(runtime.store.database, "app", PATH)
         assert found is not None
         assert (found.taken, found.repeated) == (5, 1)
 

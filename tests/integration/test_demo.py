@@ -625,6 +625,7 @@ def test_every_line_fits_into_the_terminal(tmp_path, width, height, seconds):
         lines = drawn(view, console, stage_with(tmp_path, runs, seconds))
         assert len(lines) == height
         assert max(map(len, lines)) <= width
+        assert not any("…" in line for line in lines[4:8]), "a counter is cut"
         rows = [
             line
             for line in lines

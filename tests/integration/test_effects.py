@@ -77,7 +77,7 @@ def declare(app: App, service: Service, **options: Any) -> Any:
 
 async def settle(runtime: Runtime, run: dict[str, Any], state: Any, **more: Any) -> Any:
     (effect,) = run["effects"]
-    answer = await runtime.store.settle_effect(SettleEffect(effect["id"], state, by=Actor("ada", "code"), **more))
+    answer = await runtime.store.do(SettleEffect(effect["id"], state, by=Actor("ada", "code"), **more))
     await runtime.drain()
     return answer
 
@@ -541,9 +541,7 @@ class TestAPersonsWord:
 
     async def test_an_effect_that_does_not_exist(self, app: App):
         async with working(app) as runtime:
-            assert (
-                await runtime.store.settle_effect(SettleEffect("nothing", "confirmed", by=Actor("ada", "code"))) is None
-            )
+            assert await runtime.store.do(SettleEffect("nothing", "confirmed", by=Actor("ada", "code"))) is None
 
 
 class TestBadInput:
@@ -622,11 +620,11 @@ async def test_a_word_that_comes_before_the_run_is_put_away_is_heard(new_app: Ne
         member = await join(runtime.store, lease="36500d")
         claim = await member.claim_one("agent")
         effect = Effect("operation", "post", "nowhere:post", "at_most_once", "held", "[7]", "who knows")
-        await runtime.store.open_effect(OpenEffect(claim, "app", effect, lambda: ALLOWED))
-        settled = await runtime.store.settle_effect(SettleEffect("operation", "confirmed", by=Actor("ada", "code")))
+        await runtime.store.do(OpenEffect(claim, "app", effect, ALLOWED))
+        settled = await runtime.store.do(SettleEffect("operation", "confirmed", by=Actor("ada", "code")))
         assert settled is not None
         assert settled.first
-        await runtime.store.leave(LeaveRun(claim, "held", "held", reason="who knows"))
+        await runtime.store.do(LeaveRun(claim, "held", "held", reason="who knows"))
         assert (await the_run(runtime, receipt))["state"] == "ready"
 
 
@@ -952,7 +950,7 @@ class TestWhatAReviewFound:
             await settle(runtime, run, "abandoned", note="no")
             run = await runtime.reader.run(run["id"]) or {}
             assert run["state"] == "done"
-            redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("me", "code")))
+            redone = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("me", "code")))
             assert redone is not None
             await runtime.drain()
             again = await runtime.reader.run(redone.run) or {}
@@ -976,14 +974,14 @@ class TestWhatAReviewFound:
         async with working(app) as runtime:
             run = await go(runtime)
             both = await asyncio.gather(
-                *(runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("me", "code"))) for _ in range(2))
+                *(runtime.store.do(RedoRun(run["id"], again=True, by=Actor("me", "code"))) for _ in range(2))
             )
-            assert [one is not None and one.refused for one in both] == [None, "is being done again already"]
+            assert [one is not None and one.refused for one in both] == [None, "is already being done again"]
             await runtime.drain()
-            late = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("me", "code")))
+            late = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("me", "code")))
         assert late is not None
         assert late.refused is not None
-        assert "which is not over yet" in late.refused
+        assert "which has not ended" in late.refused
 
     async def test_what_was_refused_leaves_no_doubt_behind(self, app: App):
         """After a replay it is as if it had never been called: a 429 is waited for, also by what may be done once."""
@@ -994,7 +992,7 @@ class TestWhatAReviewFound:
         async with working(app) as runtime:
             run = await go(runtime)
             assert (run["state"], run["effects"][0]["state"]) == ("dead", "failed")
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("me", "code")))
             await runtime.drain()
             await pass_time(runtime, "10s")
             run = await runtime.reader.run(run["id"]) or {}

@@ -19,7 +19,7 @@ from wakeful import App, ConfigError, Run, files
 from wakeful.intake.quarantine import raw_of
 from wakeful.runtime import Runtime
 from wakeful.stores.verbs.processes import BuryProcess
-from wakeful.stores.verbs.sources import StoredSource
+from wakeful.stores.verbs.sources import StoredSource, find_source
 from wakeful.triggers.files.reader import FilesReader
 from wakeful.triggers.files.watcher import FolderWatcher, Hints
 from wakeful.triggers.source import SourceTrouble
@@ -63,7 +63,7 @@ async def until(true: Callable[[], object], within: float = 60.0) -> None:
 
 async def the_source(runtime: Runtime) -> StoredSource:
     (name,) = runtime.sources.readings
-    found = await runtime.store.find_source("app", name)
+    found = await find_source(runtime.store.database, "app", name)
     assert found is not None
     return found
 
@@ -420,7 +420,7 @@ async def test_ten_thousand_files_with_a_death_in_the_middle(new_app: NewApp, in
     await doomed.die()
     again = Desk(new_app, f"{inbox}/*.md")
     async with working(again.app, reading="drained") as runtime:
-        await runtime.store.bury(BuryProcess(dead, certain=True))
+        await runtime.store.do(BuryProcess(dead, certain=True))
         for number in range(0, many, 10):  # meanwhile
             (inbox / f"{number}.md").unlink()
         await runtime.drain()

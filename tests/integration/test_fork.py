@@ -139,9 +139,9 @@ async def test_a_cancelled_one_finds_what_was_not_undone(app: App):
     press = Press(app)
     async with working(app) as runtime:
         run = await go(runtime)
-        redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+        redone = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         assert redone is not None
-        await runtime.store.cancel(CancelRun(redone.run, by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(redone.run, by=Actor("ada", "code")))
         await runtime.drain()
         forked = await fork(runtime, run, "sum_up")
         assert forked.run == f"{run['id']}.2"
@@ -160,12 +160,12 @@ async def test_only_what_is_over_and_has_no_relative_at_work(app: App):
         assert second is not None
         assert first.refused is None
         assert second.refused == (
-            f"shares its effects with run {first.run}, which is not over yet: wait for that one, or settle it"
+            f"shares its effects with run {first.run}, which has not ended: wait for that run, or cancel it"
         )
         request.id = first.run
         waiting = await runtime.store.do(request)
         assert waiting is not None
-        assert waiting.refused == "is ready: only what is over can be forked"
+        assert waiting.refused == "is ready: only a run that has ended can be forked"
         request.id = "nothing"
         assert await runtime.store.do(request) is None
 

@@ -182,7 +182,7 @@ class TestCorrecting:
             assert (await seen(runtime, run))["state"] == "dead"
             corrected = await said(runtime, run, '"A7"', by="bob")
             assert (corrected.first, corrected.corrected, corrected.effect.settled_by) == (True, True, "bob")
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("bob", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("bob", "code")))
             await runtime.drain()
             after = await seen(runtime, run)
         assert (after["state"], after["output"]) == ("done", "ticket of A7")
@@ -204,10 +204,10 @@ class TestCorrecting:
         order = Order(app)
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.change_pause(ChangePause("app", "agent", paused=True, by=Actor("ada", "code")))
+            await runtime.store.do(ChangePause("app", "agent", paused=True, by=Actor("ada", "code")))
             await said(runtime, run, '"unread"')
             assert (await said(runtime, run, '"A7"')).corrected
-            await runtime.store.change_pause(ChangePause("app", "agent", paused=False, by=Actor("ada", "code")))
+            await runtime.store.do(ChangePause("app", "agent", paused=False, by=Actor("ada", "code")))
             await runtime.drain()
         assert order.told == ["A7"]
 
@@ -220,7 +220,8 @@ class TestCorrecting:
             refused = await said(runtime, run, '"B8"', by="bob")
             assert (refused.first, refused.unfit) == (False, False)
             assert (
-                refused.refused == f"run {run['id']} went on with the result that ada gave, and stored more: it stands"
+                refused.refused
+                == f"run {run['id']} went on with the result that ada gave and stored more: it can no longer be corrected"
             )
             assert (await seen(runtime, run))["effects"][0]["result"] == "A7"
 

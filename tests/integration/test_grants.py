@@ -136,7 +136,7 @@ async def test_the_engine_works_as_a_role_that_owns_nothing(as_role: str, owned:
         assert run is not None
         assert (run["state"], run["output"]) == ("done", {"booked": 5})
         gone = await join(runtime.store, "gone")
-        assert await runtime.store.bury(BuryProcess(gone.process, certain=True)) == 0
+        assert await runtime.store.do(BuryProcess(gone.process, certain=True)) == 0
         assert await runtime.database.end_sessions(gone.process) == 1  # of the same role: nobody need be superuser
         health = await runtime.reader.health()
         assert health["store"] == "postgres"

@@ -629,7 +629,7 @@ async def test_a_beat_whose_process_dies_is_done_again_and_told_once(new_app: Ne
         await runtime.die()
         dying.cancel()
     async with working(second) as runtime:
-        await runtime.store.bury(BuryProcess(process, certain=True))
+        await runtime.store.do(BuryProcess(process, certain=True))
         await runtime.drain()
         assert await messages(runtime) == ["one mail"]
         assert (asked, probed) == (["checklist"] * 2, ["probe"])

@@ -150,7 +150,7 @@ async def test_whoever_acknowledges_it_is_not_told_again_until_it_resolves(new_a
         await pass_time(runtime, "1d")
         assert ops.told == [("opened", "dead")]
         trouble.error = None
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         assert ops.told == [("opened", "dead"), ("resolved", "dead")]
         alarm = await runtime.reader.alarm(key)
@@ -354,7 +354,7 @@ async def test_the_alarm_of_a_dead_delivery_is_over_when_it_is_discarded(new_app
         run = await go(runtime)
         assert ops.told == [("opened", "delivery")]
         (delivery,) = (await runtime.reader.run(run["id"]) or {})["deliveries"]
-        await runtime.store.redo_delivery(RedoDelivery(delivery["id"], discard=True, by=Actor("ada", "code")))
+        await runtime.store.do(RedoDelivery(delivery["id"], discard=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert ops.told == [("opened", "delivery"), ("resolved", "delivery")]
 
@@ -474,7 +474,7 @@ async def test_ten_in_a_row_pause_it_and_that_cannot_be_muted(new_app: NewApp, o
         assert "Agent agent is paused" in told["story"][-1]
         assert "10 runs in a row became dead letters" in told["story"][-1]
         trouble.error = None
-        await runtime.store.change_pause(ChangePause("app", "agent", paused=False, by=Actor("ada", "code")))
+        await runtime.store.do(ChangePause("app", "agent", paused=False, by=Actor("ada", "code")))
         await runtime.drain()
         assert {("resolved", "paused"), ("resolved", "failing")} <= set(ops.told)
 
@@ -528,12 +528,12 @@ async def test_a_part_that_does_not_come_to_its_end_is_silent(app: App, monkeypa
     async with working(app) as runtime:
         looking = asyncio.Event()
 
-        async def hang(_app: str) -> int | None:
+        async def hang(*_: object) -> int | None:
             looking.set()
             await asyncio.get_running_loop().create_future()
             return None
 
-        monkeypatch.setattr(runtime.store, "first_to_tell", hang)
+        monkeypatch.setattr("wakeful.watch.telling.first_to_tell", hang)
         runtime.teller.wake()
         await asyncio.wait_for(looking.wait(), PATIENCE)
         assert "teller" not in runtime.silent_parts()

@@ -18,7 +18,7 @@ from support.apps import FOREVER, NewApp, working
 from wakeful import App, ConfigError, Run, trigger
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
-from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
 from wakeful.stores.verbs.take_in import TakeIn
 
 SRC = Path(__file__).resolve().parents[2] / "src"
@@ -113,8 +113,8 @@ async def test_a_death_before_the_acknowledgement_loses_and_doubles_nothing(new_
     assert committed
     assert len(list((maildir / "new").iterdir())) == 5  # the other side does not know yet
     async with working(desk(new_app, maildir, seen), reading="drained") as again:
-        for process, _, _ in await again.store.others(again.membership.process):
-            await again.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(again.store.database, again.membership.process):
+            await again.store.do(BuryProcess(process, certain=True))
         await again.drain()
         assert sorted(seen) == [f"number {number}" for number in range(5)]
         assert not list((maildir / "new").iterdir())

@@ -97,7 +97,7 @@ async def test_it_is_done_once(new_app: NewApp, bank: Bank, safety: str):
             assert run["state"] == "held"
             assert "took longer than its time limit of 1 s" in effect["reason"]
             bank.late.set()  # the answer comes now, and nobody listens any more
-            await runtime.store.settle_effect(
+            await runtime.store.do(
                 SettleEffect(effect["id"], "confirmed", result="1", by=Actor("me", "code"), note="on the statement")
             )
             await runtime.drain()

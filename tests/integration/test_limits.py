@@ -127,12 +127,12 @@ async def test_what_has_expired_uses_up_no_rate(app: App):
         begun.append(run.event.id)
 
     async with working(app) as runtime:
-        await runtime.store.change_pause(ChangePause("app", "agent", paused=True, by=Actor("alice", "code")))
+        await runtime.store.do(ChangePause("app", "agent", paused=True, by=Actor("alice", "code")))
         for number in range(20):
             await app.emit("go", id=str(number))
         await pass_time(runtime, "1m")
         await app.emit("go", id="fresh")
-        await runtime.store.change_pause(ChangePause("app", "agent", paused=False, by=Actor("alice", "code")))
+        await runtime.store.do(ChangePause("app", "agent", paused=False, by=Actor("alice", "code")))
         await runtime.drain()
         assert await runtime.reader.counts() == {"cancelled": 20, "done": 1}
     assert begun == ["fresh"]

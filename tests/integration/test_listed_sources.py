@@ -94,8 +94,8 @@ async def test_one_that_nobody_holds_is_said_to_be_read_only_while_somebody_says
     new_app: NewApp, clock: VirtualClock
 ):
     async with working(new_app()) as runtime:  # a worker; the server that was called at /hook was killed
-        await runtime.store.enter_sources(EnterSources("app", [("/hook", "webhook")]))
-        await runtime.store.report_source(ReportSource("app", "/hook", "reading"))
+        await runtime.store.do(EnterSources("app", [("/hook", "webhook")]))
+        await runtime.store.do(ReportSource("app", "/hook", "reading"))
         (found,) = await runtime.reader.sources()
         assert found["unread"] is None
         clock.move("4m")
@@ -109,7 +109,7 @@ async def test_one_whose_trigger_was_removed_can_be_forgotten(new_app: NewApp, t
         await runtime.drain()
     async with working(new_app()) as runtime:
         assert "`wakeful sources forget tape.txt`" in (await the_source(runtime))["unread"]
-        assert await runtime.store.forget_source(ForgetSource("app", NAME, by=Actor("ada", "code")))
+        assert await runtime.store.do(ForgetSource("app", NAME, by=Actor("ada", "code")))
         assert await runtime.reader.sources() == []
 
 

@@ -193,7 +193,7 @@ class TestGone:
             await one.die()
             process = one.membership.process
             await runtime.start()
-            await runtime.store.bury(BuryProcess(process, certain=True))
+            await runtime.store.do(BuryProcess(process, certain=True))
             run = await ended(runtime, receipt)
             assert (run["state"], run["output"]) == ("done", 2)
 
@@ -242,7 +242,7 @@ class TestGone:
             one.worker.look()
             await gate.reached.wait()
             one.worker.claim_nothing_more()
-            await two.store.bury(BuryProcess(one.membership.process, certain=True))
+            await two.store.do(BuryProcess(one.membership.process, certain=True))
             assert (await ended(two, receipt))["output"] == "work by second"
             gate.open.set()
             await one.worker.idle()
@@ -276,7 +276,7 @@ class TestFence:
             run = await go(runtime)
         assert run["state"] == "dead"
         assert [step["result"] for step in run["steps"]] == ["in time"]
-        assert 'lock "till" is not held any more' in str(told[0])
+        assert 'lock "till" is no longer held' in str(told[0])
 
     async def test_effects_transactions_and_events_are_refused_too(self, app: App, dialect: str):
         called, refused = [], []
@@ -459,7 +459,7 @@ class TestCancelled:
         async with working(app) as runtime:
             receipt = await app.emit("go")
             await gate.reached.wait()
-            await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
             gate.open.set()
             await undoing.reached.wait()
             following = await app.emit("next")
@@ -488,7 +488,7 @@ class TestCancelled:
             await gate.reached.wait()
             following = await app.emit("next")
             await asking.wait()
-            await runtime.store.cancel(CancelRun(following.runs[0], by=Actor("ada", "code")))
+            await runtime.store.do(CancelRun(following.runs[0], by=Actor("ada", "code")))
             async with asyncio.timeout(60):
                 while (run := await the_run(runtime, following))["state"] != "cancelled":
                     await asyncio.sleep(0.01)

@@ -60,7 +60,7 @@ async def test_an_alarm_that_another_process_raised_without_a_word(new_app: NewA
     told = Noted()
     app, other = (new_app(clock=None, channels={"ops": told}, alarms="ops") for _ in range(2))
     async with working(app) as worker, working(other, worker=False) as sender:
-        await sender.store.raise_alarm(RaiseAlarm(Alarm("app", "key", "the disk is full")))
+        await sender.store.do(RaiseAlarm(Alarm("app", "key", "the disk is full")))
         await look(worker)
         assert "the disk is full" in str(await asyncio.wait_for(told.came.get(), 30))
 
@@ -80,7 +80,7 @@ async def test_an_idle_process_wakes_none_of_its_parts_however_many_agents_it_ha
         seen = await runtime.lookout._look()
         woken: list[str] = []
         monkeypatch.setattr(Service, "wake", lambda part: woken.append(part.name))
-        monkeypatch.setattr(runtime.store, "poke", lambda: woken.append("worker"))
+        monkeypatch.setattr(runtime.store.journal, "poke", lambda: woken.append("worker"))
         for act in runtime.lookout._acts:
             act(seen)
         assert woken == []

@@ -20,7 +20,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
 from wakeful.why import why
 
 # An event that comes back to agent crawl.
@@ -351,13 +351,13 @@ async def test_a_death_in_the_middle_keeps_the_depth_and_the_count(new_app: NewA
             await runtime.door.accept([first_event()])
         async with asyncio.timeout(60):
             while not runtime.store.journal.is_dead():
-                for process, _, _ in await runtime.store.others(runtime.membership.process):
-                    await runtime.store.bury(BuryProcess(process, certain=True))
+                for process, _, _ in await other_processes(runtime.store.database, runtime.membership.process):
+                    await runtime.store.do(BuryProcess(process, certain=True))
                 await asyncio.sleep(0.01)
         await runtime.die()
     async with working(ping_pong(new_app, seen, **options)) as again:
-        for process, _, _ in await again.store.others(again.membership.process):
-            await again.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(again.store.database, again.membership.process):
+            await again.store.do(BuryProcess(process, certain=True))
         await again.drain()
         events = (await again.reader.events(limit=50))["events"]
         assert len(events) == 5  # one from outside, and four of the chain, the last of which was denied

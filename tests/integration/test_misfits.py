@@ -127,7 +127,7 @@ class TestWhereItIsNoted:
             told = await story(runtime, run)
         assert run["state"] == "dead"
         assert run["error"]["message"].endswith(
-            f"within 1 h 0 m. Event P-1 came, but it could not be told whether that is the one: no field data.amount, which "
+            f"within 1 h 0 m. Event P-1 came, but its match could not be determined: no field data.amount, which "
             f'where "{WHERE}" asks for'
         )
         assert "Event P-1 came" in told
@@ -215,7 +215,7 @@ class TestConditionsThatGiveNoAnswer:
             run = await go(runtime)
             await app.emit("paid", {"many": [0] * 10_100}, id="P-1")
             await pass_time(runtime, "1h")
-            await runtime.store.look_again(LookAgain([1], matches=fits))
+            await runtime.store.do(LookAgain([1], matches=fits))
             (alarm,) = (await runtime.reader.alarms())["alarms"]
             misfit = (await waits_for(runtime, run))["misfit"]
         assert misfit["event"] == "P-1"

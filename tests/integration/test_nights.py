@@ -283,7 +283,7 @@ async def replayed(store: str | None, outside: Outside, agent: str) -> None:
         await world.skip("20m")
         (run,) = await world.runs(agent=agent)
         assert run["state"] == "dead"
-        await world.runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await world.runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await world.skip("1h")
         assert (await world.run(run))["state"] == "waiting"
         outside.is_down = False

@@ -219,7 +219,7 @@ class TestTwoProcesses:
                 if dies:
                     process = runtime.membership.process
                     await runtime.die()
-                    await undertaker.store.bury(BuryProcess(process, certain=True))
+                    await undertaker.store.do(BuryProcess(process, certain=True))
                 else:
                     await runtime.stop(grace=0)
                 assert await good.got.get() == 1
@@ -283,7 +283,7 @@ class TestLateMessages:
             assert channel.got.empty()
             (delivery,) = run["deliveries"]
             request = RedoDelivery(delivery["id"], discard=discard, by=Actor("ada", "code"), note="no time")
-            assert await runtime.store.redo_delivery(request) == "pending", "a bulk replay of dead ones passes it over"
+            assert await runtime.store.do(request) == "pending", "a bulk replay of dead ones passes it over"
             await runtime.drain()
             assert channel.got.empty()
             assert await runtime.store.do(replace(request, waiting=True)) == "pending"

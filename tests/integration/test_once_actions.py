@@ -15,6 +15,7 @@ from wakeful.model import digest
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.cancel import CancelRun
+from wakeful.stores.verbs.progress import LeaveRun
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.settling import SettleEffect
 from wakeful.why import why
@@ -194,17 +195,17 @@ async def test_the_end_of_the_first_comes_just_before_the_second_goes_to_wait(
     bank.answers = [release]
     one, two = (paying(new_app(clock=None), bank) for _ in range(2))
     async with working(one) as first_runtime, working(two, worker=True) as runtime:
-        leave, going = runtime.store.leave, asyncio.Event()
+        leave, going = runtime.store.do, asyncio.Event()
 
         async def leave_late(request):
-            if request.follows:
+            if isinstance(request, LeaveRun) and request.follows:
                 release.set()
                 await one.result(first, timeout="60s")
                 going.set()
             return await leave(request)
 
-        monkeypatch.setattr(runtime.store, "leave", leave_late)
-        monkeypatch.setattr(first_runtime.store, "leave", leave_late)
+        monkeypatch.setattr(runtime.store, "do", leave_late)
+        monkeypatch.setattr(first_runtime.store, "do", leave_late)
         first = await one.emit("bill", {"invoice": "I-7"}, id="one")
         await bank.called.wait()
         second = await two.emit("bill", {"invoice": "I-7"}, id="two")
@@ -243,7 +244,7 @@ async def test_what_was_certainly_not_done_is_done_by_the_next(app: App, error: 
         assert (second["output"], bank.paid) == ("receipt 1", [("I-7", 1)])
         assert len(set(bank.operations)) == 2  # a service that remembers a refusal under the id must not repeat it
         # The first is replayed: the second has done it.
-        await runtime.store.redo(RedoRun(first["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(first["id"], by=Actor("ada", "code")))
         await runtime.drain()
         replayed = await again(runtime, first)
         assert (replayed["state"], replayed["output"]) == ("done", "receipt 1")
@@ -262,7 +263,7 @@ async def test_what_nobody_knows_is_waited_for_with_the_first(app: App):
         assert waiting["state"] == "waiting"
         assert f"waits for run {first['id']}" in waiting["reason"]
         assert "(its effect is held)" in await story_of(runtime, waiting["id"])
-        await runtime.store.settle_effect(
+        await runtime.store.do(
             SettleEffect(
                 first["effects"][0]["id"], "confirmed", result='"R-1"', by=Actor("ada", "code"), note="on the statement"
             )
@@ -279,16 +280,19 @@ async def test_a_result_that_another_run_has_by_its_key_is_not_corrected(app: Ap
         second = await bill(runtime)
         (effect,) = first["effects"]
     async with working(app, worker=False) as runtime:  # so that no run goes on with it
-        said = await runtime.store.settle_effect(
+        said = await runtime.store.do(
             SettleEffect(effect["id"], "confirmed", result='"R-1"', by=Actor("ada", "code"), note=None)
         )
         assert said is not None
         assert said.first
-        wrong = await runtime.store.settle_effect(
+        wrong = await runtime.store.do(
             SettleEffect(effect["id"], "confirmed", result='"R-2"', by=Actor("ada", "code"), note=None)
         )
         assert wrong is not None
-        assert wrong.refused == f"run {second['id']} has the same key and got the result that ada gave: it stands"
+        assert (
+            wrong.refused
+            == f"run {second['id']} has the same key and got the result that ada gave: it can no longer be corrected"
+        )
 
 
 async def test_what_a_person_abandoned_does_not_happen_for_the_next_either(app: App):
@@ -298,7 +302,7 @@ async def test_what_a_person_abandoned_does_not_happen_for_the_next_either(app: 
         first = await bill(runtime)
         waiting = await app.emit("bill", {"invoice": "I-7"}, id="two")
         await runtime.drain()
-        await runtime.store.settle_effect(
+        await runtime.store.do(
             SettleEffect(first["effects"][0]["id"], "abandoned", by=Actor("ada", "code"), note="a duplicate")
         )
         await runtime.drain()
@@ -317,7 +321,7 @@ async def test_a_person_says_that_it_was_not_done(app: App):
         first = await bill(runtime)
         second = await app.emit("bill", {"invoice": "I-7"}, id="two")
         await runtime.drain()
-        await runtime.store.settle_effect(
+        await runtime.store.do(
             SettleEffect(first["effects"][0]["id"], "retrying", by=Actor("ada", "code"), note="not there")
         )
         await runtime.drain()
@@ -348,7 +352,7 @@ async def test_a_run_that_dies_before_the_call_lets_the_next_do_it(app: App):
         assert (await again(runtime, first))["state"] == "dead"
         second = await bill(runtime)
         assert second["output"] == "receipt 1"
-        await runtime.store.redo(RedoRun(first["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(first["id"], by=Actor("ada", "code")))
         await pass_time(runtime, "2h")
         assert (await again(runtime, first))["output"] == "receipt 1"
     assert len(bank.paid) == 1
@@ -384,12 +388,12 @@ async def test_what_was_undone_may_be_done_again(app: App):
         first = await bill(runtime, wait=True)
         second = await bill(runtime, wait=True)
         assert len(bank.paid) == 1
-        await runtime.store.cancel(
+        await runtime.store.do(
             CancelRun(second["id"], by=Actor("ada", "code"))
         )  # it did nothing: there is nothing to undo
         await runtime.drain()
         assert len(bank.paid) == 1
-        await runtime.store.cancel(CancelRun(first["id"], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(first["id"], by=Actor("ada", "code")))
         await runtime.drain()
         assert bank.paid == []
         third = await bill(runtime)
@@ -420,7 +424,7 @@ async def test_what_another_run_counts_on_is_not_undone(app: App, how: str):
         assert (second["output"], len(bank.paid)) == ("receipt 1", 2)
         if how == "is cancelled":
             for run in (first, lonely):
-                await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code")))
+                await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code")))
             await runtime.drain()
         else:
             await pass_time(runtime, "1d")
@@ -468,7 +472,7 @@ async def test_a_run_that_asks_during_the_undo_waits_and_does_it_anew(new_app: N
     async with working(one) as doing:
         first = await one.emit("bill", {"invoice": "I-7", "wait": True}, id="one")
         await waits(doing, first)
-        await doing.store.cancel(CancelRun(first.runs[0], by=Actor("ada", "code")))
+        await doing.store.do(CancelRun(first.runs[0], by=Actor("ada", "code")))
         await taking_back.wait()
         async with working(two) as runtime:
             second = await two.emit("bill", {"invoice": "I-7"}, id="two")
@@ -491,12 +495,12 @@ async def test_a_run_waits_for_a_person_who_has_to_say_what_became_of_the_undo(a
 
     async with working(refunding(app, bank, refund)) as runtime:
         first = await bill(runtime, wait=True)
-        await runtime.store.cancel(CancelRun(first["id"], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(first["id"], by=Actor("ada", "code")))
         await runtime.drain()
         second = await bill(runtime)
         assert (second["state"], len(bank.paid)) == ("waiting", 1)
         (held,) = [one for one in (await again(runtime, first))["effects"] if one["state"] == "held"]
-        await runtime.store.settle_effect(SettleEffect(held["id"], answer, by=Actor("ada", "code")))
+        await runtime.store.do(SettleEffect(held["id"], answer, by=Actor("ada", "code")))
         await runtime.drain()
         assert (await again(runtime, second))["state"] == "done"
         assert ("not undone: pay" in (await again(runtime, first))["reason"]) == (answer == "abandoned")
@@ -509,7 +513,7 @@ async def test_a_run_that_waits_can_be_cancelled(app: App):
     async with working(paying(app, bank, safety="at_most_once")) as runtime:
         await bill(runtime)
         second = await bill(runtime)
-        await runtime.store.cancel(CancelRun(second["id"], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(second["id"], by=Actor("ada", "code")))
         await runtime.drain()
         assert (await again(runtime, second))["state"] == "cancelled"
 

@@ -171,7 +171,7 @@ async def test_a_dead_run_keeps_its_key_and_is_replayed(app: App):
         story = await story_of(runtime, "two")
         assert "which is dead: replay that one" in story
         assert f"wakeful replay {first['id']}" in story
-        await runtime.store.redo(RedoRun(first["id"], data='{"incident": "INC-7"}', by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(first["id"], data='{"incident": "INC-7"}', by=Actor("ada", "code")))
         await runtime.drain()
         assert tickets == ["one"]
 
@@ -268,7 +268,7 @@ async def test_a_run_that_others_called_too_is_not_cancelled_with_its_first_call
         first, second = [await app.emit("alert", id=str(number)) for number in range(2)]
         while len(await waiting_runs(runtime)) < 2:
             await asyncio.sleep(0.01)
-        await runtime.store.cancel(CancelRun(first.runs[0], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(first.runs[0], by=Actor("ada", "code")))
         release.set()
         await runtime.drain()
         assert (await the_run(runtime, first))["state"] == "cancelled"

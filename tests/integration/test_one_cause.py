@@ -42,7 +42,7 @@ async def alarms_of(runtime: Runtime) -> dict[str, dict[str, Any]]:
 
 async def settle(runtime: Runtime, run: dict[str, Any]) -> None:
     (effect,) = run["effects"]
-    await runtime.store.settle_effect(
+    await runtime.store.do(
         SettleEffect(effect["id"], "confirmed", result='"ok"', by=Actor("ada", "code"), note="it is in the statement")
     )
     await runtime.drain()
@@ -70,7 +70,7 @@ async def test_it_is_over_with_the_last_of_them_and_says_who_did_that(new_app: N
         await settle(runtime, first)
         assert (await alarms_of(runtime))["held/app/pay/transfer"]["state"] == "open"
         # What it did is to be undone first, and nobody knows whether it did: it is held for that.
-        await runtime.store.cancel(CancelRun(second["id"], by=Actor("ada", "code"), note="not needed"))
+        await runtime.store.do(CancelRun(second["id"], by=Actor("ada", "code"), note="not needed"))
         await runtime.drain()
         await settle(runtime, third)
         assert (await alarms_of(runtime))["held/app/pay/transfer"]["state"] == "open"

@@ -123,7 +123,7 @@ async def test_a_dead_letter_keeps_its_key_until_a_person_acts(app: App):
         (alarm,) = (await runtime.reader.alarms())["alarms"]
         assert "wait behind it" in alarm["text"]
         broken.clear()
-        await runtime.store.redo(RedoRun(first, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(first, by=Actor("ada", "code")))
         await runtime.drain()
         assert begun == ["a1", "b1", "a1", "a2", "a3"]
         assert (await runtime.reader.run(third) or {})["state"] == "done"
@@ -142,7 +142,7 @@ async def test_discarding_a_dead_letter_lets_the_others_pass(app: App):
     async with working(app) as runtime:
         first, _ = await send(app, ("a", 1), ("a", 2))
         await runtime.drain()
-        await runtime.store.redo(RedoRun(first, discard=True, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(first, discard=True, by=Actor("ada", "code")))
         await runtime.drain()
     assert begun == ["a1", "a2"]
 
@@ -163,10 +163,10 @@ async def test_a_dead_letter_that_let_go_is_replayed_at_the_end(app: App):
         await runtime.drain()
         assert begun == ["a1", "a2"]
         broken.clear()
-        await runtime.store.redo(RedoRun(first, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(first, by=Actor("ada", "code")))
         await send(app, ("a", 3))
         await runtime.drain()
-        again = await runtime.store.redo(RedoRun(first, again=True, by=Actor("ada", "code")))
+        again = await runtime.store.do(RedoRun(first, again=True, by=Actor("ada", "code")))
         assert again is not None
         await runtime.drain()
         assert (await runtime.reader.run(again.run) or {})["key"] == "a"
@@ -241,7 +241,7 @@ async def test_what_had_no_key_goes_once_its_data_is_mended(app: App):
 
     async with working(app) as runtime:
         run = await ended(runtime, await app.emit("go", {}))
-        await runtime.store.redo(RedoRun(run["id"], data='{"k": "a"}', by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], data='{"k": "a"}', by=Actor("ada", "code")))
         await runtime.drain()
     assert called == [{"k": "a"}]
 
@@ -394,7 +394,7 @@ async def test_who_called_one_that_gave_way_is_told(app: App, options: dict[str,
             told.append(str(error))
 
     async with working(app) as runtime:
-        await runtime.store.change_pause(ChangePause("app", "sync", paused=True, by=Actor("alice", "code")))
+        await runtime.store.do(ChangePause("app", "sync", paused=True, by=Actor("alice", "code")))
         await app.emit("ask")
         await runtime.drain()
         await app.emit("sync", id="newer")
@@ -578,7 +578,7 @@ async def test_a_fork_of_a_dead_letter_takes_its_place(app: App, again: str):
         assert f"run {forked.run} is before it, which is dead" in story
         broken.clear()
         which = forked.run if again == "its fork" else first
-        await runtime.store.redo(RedoRun(which, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(which, by=Actor("ada", "code")))
         await runtime.drain()
         states = [(await runtime.reader.run(run) or {})["state"] for run in (first, forked.run, second, third)]
     assert [number for _, number in begun] == [0, 0, 0, 1, 2]
@@ -602,9 +602,9 @@ async def test_a_fork_of_one_that_let_go_of_its_key_goes_to_the_end(app: App):
         (first,) = await send(app, ("a", 0))
         await runtime.drain()
         broken.clear()
-        await runtime.store.change_pause(ChangePause("app", "keeper", paused=True, by=Actor("ada", "code")))
+        await runtime.store.do(ChangePause("app", "keeper", paused=True, by=Actor("ada", "code")))
         await send(app, ("a", 1))
         await fork(runtime, first)
-        await runtime.store.change_pause(ChangePause("app", "keeper", paused=False, by=Actor("ada", "code")))
+        await runtime.store.do(ChangePause("app", "keeper", paused=False, by=Actor("ada", "code")))
         await runtime.drain()
     assert begun == [0, 1, 0]

@@ -273,13 +273,10 @@ class TestTrouble:
             alarms = (await runtime.reader.alarms())["alarms"]
             assert any(alarm["key"].startswith("delivery/app/ops/") for alarm in alarms)
             identifier = run["deliveries"][0]["id"]
-            assert (
-                await runtime.store.redo_delivery(RedoDelivery(identifier, by=Actor("me", "code"), note="repaired"))
-                == "dead"
-            )
+            assert await runtime.store.do(RedoDelivery(identifier, by=Actor("me", "code"), note="repaired")) == "dead"
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
-            assert await runtime.store.redo_delivery(RedoDelivery(identifier, by=Actor("me", "code"))) == "delivered"
+            assert await runtime.store.do(RedoDelivery(identifier, by=Actor("me", "code"))) == "delivered"
         assert post.bodies == ["good", "bad"]
         assert run["outcome"]["delivery"] == "delivered"
         (remedy,) = run["remedies"]
@@ -311,7 +308,7 @@ class TestTrouble:
         post.failing["bad"] = [Persistent("400")]
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.redo_delivery(
+            await runtime.store.do(
                 RedoDelivery(run["deliveries"][0]["id"], discard=True, by=Actor("me", "code"), note="old")
             )
             await runtime.drain()
@@ -345,7 +342,7 @@ class TestTrouble:
             async with working(apps[1]) as second:
                 await second.drain()
                 assert posts[1].got == [], "one process at a time has the lane"
-                await second.store.bury(BuryProcess(first.membership.process, certain=True))
+                await second.store.do(BuryProcess(first.membership.process, certain=True))
                 await second.drain()
                 assert posts[1].bodies == ["1"]
 
@@ -405,7 +402,7 @@ class TestStaging:
             run = await go(runtime)
             assert (run["state"], run["output"], service.done) == ("dead", "ok", [])
             assert (run["outcome"]["execution"], run["outcome"]["commit"]) == ("failed", "committed")
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert (run["state"], run["output"], handled) == ("done", "ok", [1])
@@ -424,9 +421,7 @@ class TestStaging:
             run = await go(runtime)
             assert run["state"] == "held"
             assert [effect["state"] for effect in run["effects"]] == ["held", "staged"]
-            await runtime.store.settle_effect(
-                SettleEffect(run["effects"][0]["id"], "confirmed", by=Actor("me", "code"))
-            )
+            await runtime.store.do(SettleEffect(run["effects"][0]["id"], "confirmed", by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert run["state"] == "done"
@@ -462,7 +457,7 @@ class TestStaging:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("me", "code")))
+            redone = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("me", "code")))
             await runtime.drain()
             assert redone is not None
             again = await runtime.reader.run(redone.run) or {}
@@ -479,7 +474,7 @@ class TestStaging:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("me", "code")))
+            redone = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("me", "code")))
             await runtime.drain()
             assert redone is not None
             again = await runtime.reader.run(redone.run) or {}
@@ -573,12 +568,12 @@ class TestChecks:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            released = await runtime.store.release(ReleaseRun(run["id"], by=Actor("me", "code"), note="looks fine"))
+            released = await runtime.store.do(ReleaseRun(run["id"], by=Actor("me", "code"), note="looks fine"))
             assert released is not None
             assert released.refused is None
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
-            again = await runtime.store.release(ReleaseRun(run["id"], by=Actor("me", "code")))
+            again = await runtime.store.do(ReleaseRun(run["id"], by=Actor("me", "code")))
         assert again is not None
         assert again.refused == "is done: only a held output can be released"
         assert (run["state"], post.bodies, handled) == ("done", ["text"], [1])
@@ -715,7 +710,7 @@ class TestReplayOfWhatWasCommitted:
         async with working(app) as runtime:
             run = await go(runtime, ["wrong", "old"])
             assert [effect["state"] for effect in run["effects"]] == ["failed", "staged"]
-            await runtime.store.redo(RedoRun(run["id"], data='["right"]', by=Actor("me", "code")))
+            await runtime.store.do(RedoRun(run["id"], data='["right"]', by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert run["state"] == "done"
@@ -734,7 +729,7 @@ class TestReplayOfWhatWasCommitted:
         async with working(app) as runtime:
             run = await go(runtime)
             good = True
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code"), note="mended"))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("me", "code"), note="mended"))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert (run["state"], post.bodies) == ("done", ["the same", "good"])
@@ -751,7 +746,7 @@ class TestReplayOfWhatWasCommitted:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.redo(RedoRun(run["id"], discard=True, by=Actor("me", "code")))
+            await runtime.store.do(RedoRun(run["id"], discard=True, by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
             alarms = (await runtime.reader.alarms())["alarms"]
@@ -780,10 +775,10 @@ class TestWhatAReviewFound:
         service.failing = [Persistent("400")]
         async with working(app) as runtime:
             run = await go(runtime)
-            await runtime.store.redo(RedoRun(run["id"], discard=True, by=Actor("me", "code")))
+            await runtime.store.do(RedoRun(run["id"], discard=True, by=Actor("me", "code")))
             run = await runtime.reader.run(run["id"]) or {}
             assert [effect["state"] for effect in run["effects"]] == ["failed", "abandoned"]
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert run["state"] == "done"
@@ -803,7 +798,7 @@ class TestWhatAReviewFound:
         async with working(app) as runtime:
             run = await go(runtime)
             mended = True
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("me", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("me", "code")))
             await runtime.drain()
             run = await runtime.reader.run(run["id"]) or {}
         assert (run["state"], [what for _, what in service.done]) == ("done", ["a"])

@@ -10,6 +10,7 @@ from support.apps import NewApp, working
 from support.shops import PostgresShop, Shop
 from wakeful import App, ConfigError, Event, Run, outbox
 from wakeful.runtime import Runtime
+from wakeful.stores.verbs.sources import find_source
 
 INSERT = "insert into outbox (id, aggregatetype, aggregateid, type, payload) values ($1, 'order', $2, $3, $4)"
 
@@ -43,7 +44,7 @@ def taking(new_app: NewApp, seen: list[Event], *triggers: Any, **options: Any) -
 
 async def error_of(runtime: Runtime) -> str:
     (name,) = runtime.sources.readings
-    found = await runtime.store.find_source("app", name)
+    found = await find_source(runtime.store.database, "app", name)
     assert found is not None
     return str(found.error)
 

@@ -34,7 +34,7 @@ async def look(watcher: Watcher, runtime: Runtime) -> dict[str, dict[str, Any]]:
 
 
 async def pause(runtime: Runtime, agent: str, *, paused: bool = True) -> None:
-    await runtime.store.change_pause(ChangePause("app", agent, paused, by=Actor("ada", "code")))
+    await runtime.store.do(ChangePause("app", agent, paused, by=Actor("ada", "code")))
 
 
 def busy(app: App, **options: Any) -> App:
@@ -212,7 +212,7 @@ async def test_runs_behind_a_dead_letter_of_their_key_are_one_alarm(
         alarm = found["blocked/app/work"]
         assert alarm["owner"] == "platform"
         assert f"with key 'b' wait behind run {dead[1]['id']}" in alarm["text"]
-        await runtime.store.redo(RedoRun(dead[1]["id"], discard=True, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(dead[1]["id"], discard=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert "blocked/app/work" not in await look(outside, runtime)
 

@@ -97,7 +97,7 @@ async def test_sessions_carry_nothing_from_one_transaction_to_the_next(make: Mak
         for _ in range(5):
             rows = await runtime.database.fetch("read_time", None)
             assert rows
-        connection = await runtime.database._connect()  # type: ignore[attr-defined]
+        connection = await runtime.database.connections.connect()  # type: ignore[attr-defined]
         try:
             for _ in range(4):
                 assert await connection.fetchval("select current_setting('enable_seqscan')") == "on"
@@ -114,7 +114,7 @@ async def test_a_pooler_without_the_servers_own_address_is_refused(pooled: str):
 
 async def test_the_servers_own_address_must_be_that_of_the_same_database(pooled: str, postgres_server: PostgresServer):
     app = App("app", store=pooled, listen_store=postgres_server.dsn("postgres"))
-    with pytest.raises(ConfigError, match="another database"):
+    with pytest.raises(ConfigError, match="not the database behind"):
         async with app.running():
             pass
 

@@ -15,6 +15,7 @@ from wakeful import App, ConfigError, Event, Run, env, postgres_changes
 from wakeful.connect.postgres.table import removal
 from wakeful.connect.postgres.table_reader import TableReader
 from wakeful.runtime import Runtime
+from wakeful.stores.verbs.sources import find_source
 from wakeful.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.postgres
@@ -32,7 +33,7 @@ def watching(new_app: NewApp, seen: list[Event], *triggers: Any, **options: Any)
 
 async def error_of(runtime: Runtime) -> str:
     (name,) = runtime.sources.readings
-    found = await runtime.store.find_source("app", name)
+    found = await find_source(runtime.store.database, "app", name)
     assert found is not None
     return str(found.error)
 
@@ -369,7 +370,7 @@ async def test_a_server_that_goes_away_is_an_alarm_and_is_read_again(new_app: Ne
 
             async def in_state(state: str) -> bool:
                 (name,) = runtime.sources.readings
-                found = await runtime.store.find_source("app", name)
+                found = await find_source(runtime.store.database, "app", name)
                 return found is not None and found.state == state
 
             await until(lambda: in_state("reading"))

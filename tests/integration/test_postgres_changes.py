@@ -9,6 +9,7 @@ from support.apps import NewApp, working
 from support.shop import Shop
 from wakeful import App, Run, postgres_changes
 from wakeful.runtime import Runtime
+from wakeful.stores.verbs.sources import find_source
 
 Seen = list[dict[str, Any]]
 
@@ -37,7 +38,7 @@ def position(one: dict[str, Any]) -> tuple[int, int]:
 
 async def the_source(runtime: Runtime) -> Any:
     (found,) = await runtime.database.fetch("sources_of_app", runtime.app.name)
-    return await runtime.store.find_source(runtime.app.name, found[1])
+    return await find_source(runtime.store.database, runtime.app.name, found[1])
 
 
 async def test_changes_become_events_and_rows_that_were_there_do_not(new_app: NewApp, shop: Shop):

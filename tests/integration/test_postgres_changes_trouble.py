@@ -19,7 +19,7 @@ from wakeful.connect.postgres.ground import plain_name
 from wakeful.connect.postgres.reader import PostgresReader
 from wakeful.runtime import Runtime
 from wakeful.testing.postgres_server import PostgresServer
-from wakeful.triggers.source import Batch, Context, SourceTrouble
+from wakeful.triggers.source import Batch, Context, SeenItems, SourceTrouble
 
 
 async def trouble_of(runtime: Runtime) -> str:
@@ -285,7 +285,7 @@ async def test_a_slot_that_somebody_else_reads(sqlite_app: NewApp, shop: Shop, m
         await runtime.drain()
         other = PostgresReader(
             [postgres_changes(shop.dsn, table="orders", slot="theirs_" + shop.name)],
-            Context("other", "host", SystemClock(), runtime.store),
+            Context("other", "host", SystemClock(), SeenItems(runtime.database)),
         )
         with pytest.raises(
             Exception, match=r"is in use by process \d+ of the server .application 'wakeful app'.*slot=…"

@@ -24,7 +24,7 @@ from wakeful.model import Event
 from wakeful.operations.quarantine import discard, end_all, kept_keys, release
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.take_in import Item, TakeIn
+from wakeful.stores.verbs.take_in import Item, TakeIn, items_of
 from wakeful.triggers.reading import misfit
 from wakeful.verify import none, shopify
 
@@ -224,7 +224,7 @@ async def test_what_a_sender_marks_as_an_event_is_read_by_its_source(
     seen: list[str] = []
     async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
         one = keep("app", f"/{NAME}", forged, reason, kind="unreadable", headers={"wakeful-event": "yes"})
-        await runtime.store.take_in(TakeIn("app", NAME, kept=[one]))
+        await runtime.store.do(TakeIn("app", NAME, kept=[one]))
         if form is None:  # an earlier version kept it
             await query(runtime.app.store or "", "update wakeful_quarantine set form = null")
         found = await the_one(runtime)
@@ -375,17 +375,17 @@ class TestKeeping:
         async with working(app, reading="drained") as runtime:
             await runtime.door.accept([Event("/x", "1", "x")])
             gone = [Item("gone", 2, "m", gone=True), Item("there", 1, "m")]
-            await runtime.store.take_in(TakeIn("app", NAME, items=gone))
+            await runtime.store.do(TakeIn("app", NAME, items=gone))
             for _ in range(2):
                 clock.move("30d")
                 await runtime.door.accept([Event("/x", f"later {clock.now()}", "x")])
-                known = [one.item for one in await runtime.store.items_of("app", NAME)]
+                known = [one.item for one in await items_of(runtime.store.database, "app", NAME)]
                 assert known == ["gone", "there"]
                 await runtime.housekeeper.run_once()  # takes the payloads
                 await runtime.housekeeper.run_once()  # and then the events
-                if [one.item for one in await runtime.store.items_of("app", NAME)] == ["there"]:
+                if [one.item for one in await items_of(runtime.store.database, "app", NAME)] == ["there"]:
                     break
-            assert [one.item for one in await runtime.store.items_of("app", NAME)] == ["there"]
+            assert [one.item for one in await items_of(runtime.store.database, "app", NAME)] == ["there"]
             events = (await runtime.reader.events())["events"]
             assert "1" not in {one["id"] for one in events}
 

@@ -16,7 +16,7 @@ from wakeful.stores.verbs.redo import Redone, RedoRun
 
 
 async def redo(runtime: Runtime, run: dict[str, Any], **more: Any) -> Redone | None:
-    redone = await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code"), **more))
+    redone = await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code"), **more))
     await runtime.drain()
     return redone
 
@@ -121,7 +121,7 @@ async def test_two_people_replay_it_once(app: App):
     async with working(app) as runtime:
         run = await ended(runtime, receipt)
         both = await asyncio.gather(
-            *(runtime.store.redo(RedoRun(run["id"], by=Actor(name, "code"))) for name in ("ada", "bob"))
+            *(runtime.store.do(RedoRun(run["id"], by=Actor(name, "code"))) for name in ("ada", "bob"))
         )
         await runtime.drain()
         assert (await the_run(runtime, receipt))["state"] == "done"
@@ -136,11 +136,11 @@ async def test_what_is_not_over_or_not_there(app: App):
     async with working(app, worker=False) as runtime:
         receipt = await app.emit("go")
         run = await the_run(runtime, receipt)
-        redone = await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        redone = await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         assert redone is not None
         assert redone.refused is not None
         assert "is ready" in redone.refused
-        assert await runtime.store.redo(RedoRun("nothing", by=Actor("ada", "code"))) is None
+        assert await runtime.store.do(RedoRun("nothing", by=Actor("ada", "code"))) is None
 
 
 # held outputs
@@ -202,7 +202,7 @@ async def test_a_held_output_is_discarded_with_what_it_would_have_done(polite: A
 async def test_a_released_output_resolves_its_alarm_too(polite: App):
     async with working(polite) as runtime:
         run = await go(runtime, "hey!")
-        await runtime.store.release(ReleaseRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(ReleaseRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         assert (await runtime.reader.run(run["id"]) or {})["state"] == "done"
         assert await alarm_of(runtime) == "resolved"

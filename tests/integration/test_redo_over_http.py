@@ -261,6 +261,6 @@ class TestHeldEffects:
 
 @asynccontextmanager
 async def paused(runtime: Runtime, agent: str) -> AsyncIterator[None]:
-    await runtime.store.change_pause(ChangePause("app", agent, paused=True, by=Actor("ada", "code")))
+    await runtime.store.do(ChangePause("app", agent, paused=True, by=Actor("ada", "code")))
     yield
-    await runtime.store.change_pause(ChangePause("app", agent, paused=False, by=Actor("ada", "code")))
+    await runtime.store.do(ChangePause("app", agent, paused=False, by=Actor("ada", "code")))

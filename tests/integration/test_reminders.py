@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from support.apps import NewApp, ended, go, pass_time, working
+from support.intercepting import instead
 from support.locks import waiting_for_a_lock
 from support.stores import query
 from wakeful import App, ConfigError, Run, VirtualClock, on
@@ -20,7 +21,7 @@ from wakeful.errors import IdempotencyConflict, InvalidTime, NotFound, TooLate
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.schedules import ScheduleByPerson
+from wakeful.stores.verbs.schedules import RecordOccurrences, ScheduleByPerson
 from wakeful.testing import World, crash_everywhere
 from wakeful.triggers.reminders import Reminders
 
@@ -324,14 +325,14 @@ async def test_changed_between_being_seen_as_due_and_being_fired_it_does_not_fir
         made = await app.remind("in 20 minutes", "call the bank")
         await runtime.scheduler.stop()  # only the test looks what is due
         clock.move("20m")
-        settle = runtime.store.record_occurrences
+        settle = runtime.store.do
 
         async def too_late(request: Any) -> Any:
-            monkeypatch.setattr(runtime.store, "record_occurrences", settle)
+            monkeypatch.setattr(runtime.store, "do", settle)
             await change(runtime, verb, made.id)
             return await settle(request)
 
-        monkeypatch.setattr(runtime.store, "record_occurrences", too_late)
+        monkeypatch.setattr(runtime.store, "do", instead(runtime.store, RecordOccurrences, too_late))
         await runtime.drain()
         assert post.got == []
         await pass_time(runtime, "1h")
@@ -510,7 +511,7 @@ async def test_a_run_that_is_done_again_makes_no_second_one(app: App, post: Post
     made = reminding(app)
     async with working(app) as runtime:
         run = await go(runtime)
-        await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert len(made) == 2
         assert made[0] == made[1]

@@ -17,7 +17,7 @@ from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.redo import RedoRun
-from wakeful.stores.verbs.reminders import BEFORE_ALL
+from wakeful.stores.verbs.reminders import BEFORE_ALL, came_since, what_came
 from wakeful.watch.facts import LAST_ARRIVALS, Facts
 from wakeful.watch.watcher import Watcher
 
@@ -154,11 +154,11 @@ async def test_a_later_run_of_a_restored_family_is_in_doubt_too(new_app: NewApp,
         run = await ended(runtime, await runtime.app.emit("go"))
         restore = await back_up(store_url)
         broken.clear()
-        await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         await runtime.drain()
     assert len(calls) == 1
     async with working(posting(new_app()), store=await restore()) as runtime:
-        redone = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+        redone = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert redone is not None
         again = await runtime.reader.run(redone.run)
@@ -190,7 +190,7 @@ async def test_what_came_since_a_mark(
     async def came(store: DatabaseStore, mark: str) -> list[str]:
         found: list[str] = []
         passed = BEFORE_ALL
-        while page := await store.came_since("app", "paid", mark, passed):
+        while page := await came_since(store.database, "app", "paid", mark, passed):
             found += [one.id for one in page[:1]]  # in pages of one
             passed = page[0].place
         return found
@@ -200,13 +200,13 @@ async def test_what_came_since_a_mark(
 
     store = await stores(store_url)
     await accept(store, paid("1"))
-    first = await store.what_came()
+    first = await what_came(store.database)
     await accept(store, paid("2"))
     store = await stores(await (await back_up(store_url))())
-    second = await store.what_came()
+    second = await what_came(store.database)
     await accept(store, paid("3"))
     await accept(store, paid("4"))
-    third = await store.what_came()
+    third = await what_came(store.database)
     await accept(store, paid("5"))
     assert await came(store, first) == ["2", "3", "4", "5"]
     assert await came(store, second) == ["3", "4", "5"]

@@ -153,7 +153,7 @@ async def test_a_run_that_a_person_cancels(new_app: NewApp):
         waiting = asyncio.create_task(app.result(receipt, timeout="60s"))
         while not runtime.results._waiters:
             await asyncio.sleep(0)
-        await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code"), note="not needed"))
+        await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code"), note="not needed"))
         with pytest.raises(RunFailed, match="not needed") as failed:
             await waiting
     assert (failed.value.state, failed.value.error) == ("cancelled", None)
@@ -267,5 +267,5 @@ async def test_a_dead_run_that_is_replayed_is_waited_for_anew(new_app: NewApp):
         receipt = await app.emit("ask")
         with pytest.raises(RunFailed):
             await app.result(receipt)
-        await runtime.store.redo(RedoRun(receipt.runs[0], by=Actor("ada", "code"), note="replay"))
+        await runtime.store.do(RedoRun(receipt.runs[0], by=Actor("ada", "code"), note="replay"))
         assert await app.result(receipt) == "well"

@@ -305,7 +305,7 @@ class TestEmit:
             await thinking.wait()
             async with working(quick) as runtime:
                 assert slow.runtime is not None
-                await runtime.store.bury(BuryProcess(slow.runtime.membership.process, certain=True))
+                await runtime.store.do(BuryProcess(slow.runtime.membership.process, certain=True))
                 assert (await ended(runtime, receipt))["output"] == "done"
                 decided.set()
                 await slow.runtime.worker.idle()
@@ -376,7 +376,7 @@ async def test_a_step_whose_record_is_refused_is_not_continued(new_app: NewApp):
         await working_on_it.wait()
         async with working(quick) as runtime:
             assert slow.runtime is not None
-            await runtime.store.bury(BuryProcess(slow.runtime.membership.process, certain=True))
+            await runtime.store.do(BuryProcess(slow.runtime.membership.process, certain=True))
             run = await ended(runtime, receipt)
             go_on.set()
             await slow.runtime.worker.idle()

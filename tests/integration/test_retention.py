@@ -151,7 +151,7 @@ class TestRuns:
         async with working(app) as runtime:
             run = await go(runtime)
             await pass_time(runtime, "25d")
-            again = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("somebody", "code")))
+            again = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("somebody", "code")))
             assert again is not None
             await runtime.drain()
             await pass_time(runtime, "25d")
@@ -181,13 +181,13 @@ class TestRuns:
             await one_more(runtime)
             await keep_house(runtime)
             assert (await runtime.reader.runs(agent="child"))["runs"] == []
-            again = await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
+            again = await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("ada", "code")))
             assert again is not None
             await runtime.drain()
             found = await runtime.reader.run(again.run)
             assert found is not None
             assert (found["state"], found["error"]["type"]) == ("dead", "ChildFailed")
-            assert "is gone: it was over, and was not kept any longer" in found["error"]["message"]
+            assert "is gone: it has ended and is no longer stored" in found["error"]["message"]
 
     async def test_many_go_in_small_pieces(self, new_app: NewApp, store_url: str):
         app = new_app(retention="1d")
@@ -266,7 +266,7 @@ class TestEvents:
             await keep_house(runtime)
             ((seq,),) = await query(store_url, "select seq from wakeful_event where id = '1'")
             feed = FeedEvents("app", "handle", "late", [(seq, "run-1")], by=Actor("ada", "code"))
-            assert await runtime.store.feed(feed) == 0
+            assert await runtime.store.do(feed) == 0
             assert await runtime.reader.run("run-1") is None
 
     async def test_why_tells_what_was_removed(self, new_app: NewApp):
@@ -366,7 +366,7 @@ class TestTwoAtOnce:
             keeper = Keeper(runtime.database, runtime.store.journal)
             seen = await keeper.family(run["id"], await keeper.time())
             assert seen is not None
-            await runtime.store.redo(RedoRun(run["id"], again=True, by=Actor("somebody", "code")))
+            await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("somebody", "code")))
             assert await keeper.remove_families([seen]) == []
             await runtime.drain()
             assert await runtime.reader.run(run["id"]) is not None

@@ -250,7 +250,7 @@ async def test_what_it_finds_opens_an_alarm_of_the_app_that_has_it(
     await rotated(store, strict=True)
     await query(store_url, "update wakeful_run set output = '\"forged\"'")
     await query(store_url, "update wakeful_step set result = '\"forged\"'")
-    await store.record_operation(RecordOperation("ada", "keys rotate", detail="mine"))
+    await store.do(RecordOperation("ada", "keys rotate", detail="mine"))
     await query(store_url, "update wakeful_operation set detail = 'forged'")  # of no app
     use(NEW, KEY)  # the first pass changes something, so that there is a second one
     done = await rotated(await stores(store_url))

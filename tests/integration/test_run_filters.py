@@ -113,7 +113,7 @@ async def test_what_is_done_again_is_found_too(app: App, store_url: str):
     async with World(app, store=store_url) as world:
         receipt = await world.emit("order.returned", subject="8841", traceparent=TRACEPARENT)
         await world.drain()
-        await world.runtime.store.redo(RedoRun(receipt.runs[0], again=True, by=Actor("ada", "code")))
+        await world.runtime.store.do(RedoRun(receipt.runs[0], again=True, by=Actor("ada", "code")))
         await world.drain()
         assert await listed(world, subject="8841") == ["give_back 8841"] * 2
         assert await listed(world, trace=TRACE) == ["give_back 8841"] * 2

@@ -143,7 +143,7 @@ async def test_a_replay_does_what_was_undone_anew_and_finds_the_rest(app: App):
         run = await go(runtime)
         shop.calls.clear()
         shop.broken = False
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run)
     assert (run["state"], run["output"]) == ("done", "sold")
@@ -156,7 +156,7 @@ async def test_one_that_fails_again_after_its_replay_undoes_that_too(app: App):
     async with working(app) as runtime:
         run = await go(runtime)
         shop.calls.clear()
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run)
     assert run["state"] == "dead"
@@ -170,7 +170,7 @@ async def test_what_was_staged_and_refused_undoes_the_rest_and_a_replay_starts_f
         assert (run["state"], shop.calls) == ("dead", DONE + UNDONE)
         shop.calls.clear()
         shop.broken = False
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         run = await seen(runtime, run)
     assert (run["state"], run["output"]) == ("done", "sold")
@@ -203,7 +203,7 @@ async def test_a_dead_letter_keeps_its_key_after_it_was_undone(app: App):
         assert (first["state"], second["state"]) == ("dead", "ready")
         assert shop.calls == DONE + UNDONE
         shop.broken = False
-        await runtime.store.redo(RedoRun(first["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(first["id"], by=Actor("ada", "code")))
         await runtime.drain()
         states = [(await seen(runtime, one))["state"] for one in (first, second)]
     assert states == ["done", "done"]
@@ -351,7 +351,7 @@ class TestCancelOfADeadLetter:
             await self.cancel(runtime, run)
             shop.calls.clear()
             shop.broken = False
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("bob", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("bob", "code")))
             await runtime.drain()
             assert (await seen(runtime, run))["state"] == "done"
         assert shop.calls == ["reserve book", "charge book", "print"]
@@ -373,15 +373,13 @@ class TestCancelOfADeadLetter:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            forked = await runtime.store.fork(
-                ForkRun(run["id"], run["steps"][0]["key"], "look", by=Actor("ada", "code"))
-            )
+            forked = await runtime.store.do(ForkRun(run["id"], run["steps"][0]["key"], "look", by=Actor("ada", "code")))
             assert forked is not None
             await runtime.drain()
             answer = await self.cancel(runtime, run)
         assert (
             answer.refused
-            == f"shares its effects with run {forked.run}, which is not over yet: wait for that one, or cancel it"
+            == f"shares its effects with run {forked.run}, which has not ended: wait for that run, or cancel it"
         )
 
     async def test_one_that_is_being_undone_is_told_so(self, app: App):
@@ -391,7 +389,7 @@ class TestCancelOfADeadLetter:
             run = await go(runtime)
             answer = await self.cancel(runtime, run)
         assert answer.refused is not None
-        assert answer.refused.startswith("failed, and what it did is being undone already")
+        assert answer.refused.startswith("failed, and its effects are already being undone")
 
     @pytest.mark.parametrize("crashes", [5])
     async def test_one_that_crashed_too_often_is_undone_by_a_later_cancel(

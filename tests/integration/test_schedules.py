@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from support.apps import NewApp, pass_time, working
+from support.intercepting import Answering
 from support.stores import query
 from wakeful import App, ConfigError, Run, on
 from wakeful.clock import VirtualClock, from_datetime, to_text
@@ -77,28 +78,18 @@ async def test_each_instant_fires_once_and_the_next_one_stands_there_before(app:
     assert second.event.id == "2026-01-01T00:20:00Z"
 
 
-class WhileItLooks:
-    """A store, and what happens once in the middle of a look: after it was asked what is due."""
-
-    def __init__(self, store: Any, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        self._store = store
-        self._meanwhile: Callable[[], Awaitable[None]] | None = meanwhile
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def due_schedules(self, *asked: Any) -> Any:
-        found = await self._store.due_schedules(*asked)
-        meanwhile, self._meanwhile = self._meanwhile, None
-        if meanwhile is not None:
-            await meanwhile()
-        return found
-
-
 async def looking(runtime: Runtime, app: App, meanwhile: Callable[[], Awaitable[None]]) -> Scheduler:
     """A scheduler that would rest until what is next, with no other one beside it but for what happens meanwhile."""
     await runtime.scheduler.stop()
-    return Scheduler(app.name, WhileItLooks(runtime.store, meanwhile), runtime.door.arrive, app.agents)
+    once = [meanwhile]
+
+    async def after_it_asked_what_is_due(rows: list[Any]) -> list[Any]:
+        if once:
+            await once.pop()()
+        return rows
+
+    store: Any = Answering(runtime.store, "due_schedules", after_it_asked_what_is_due)
+    return Scheduler(app.name, store, runtime.door.arrive, app.agents)
 
 
 async def test_what_becomes_due_in_the_middle_of_a_look_does_not_wait_for_the_next_one(app: App, clock: VirtualClock):
@@ -288,7 +279,7 @@ class TestOverlap:
     async def test_one_that_has_not_started_is_superseded(self, app: App):
         self.holding(app, "replace")
         async with working(app) as runtime:
-            await runtime.store.change_pause(ChangePause("app", "note", paused=True, by=Actor("ada", "code")))
+            await runtime.store.do(ChangePause("app", "note", paused=True, by=Actor("ada", "code")))
             await pass_time(runtime, "10m")
             await pass_time(runtime, "10m")
             assert await ledger(runtime) == [("superseded", "00:10", "00:10", 1), ("fired", "00:20", "00:20", 1)]

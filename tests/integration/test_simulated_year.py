@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from support.apps import FOREVER, NewApp, working
+from support.intercepting import Answering, instead
 from support.oracle import YEAR, Sample, moment, samples
 from support.stores import query
 from wakeful import App, Run, VirtualClock, every
@@ -26,9 +27,9 @@ from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.store import DatabaseStore
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.schedules import RecordOccurrences
 
 FIRST, LAST = moment(YEAR[0]), moment(YEAR[1])
 HOUR = 3600 * SECOND
@@ -234,7 +235,7 @@ async def live_through(year: Year, *, steps: int) -> None:
         await runtime.open()
         await runtime.start()
         if dead is not None:
-            await runtime.store.bury(BuryProcess(dead, certain=True))
+            await runtime.store.do(BuryProcess(dead, certain=True))
         if not year.lives[0].stages:
             await year.begin(runtime)
         await year.look(runtime)
@@ -284,26 +285,14 @@ class Together:
         self.nodes = nodes
         self._seen = asyncio.Barrier(len(nodes))
         for node in nodes:
-            monkeypatch.setattr(node.scheduler, "_store", Waiting(node.store, self._seen))
+            monkeypatch.setattr(node.scheduler, "_store", Answering(node.store, "due_schedules", self._wait_for_all))
+
+    async def _wait_for_all(self, rows: list[Any]) -> list[Any]:
+        await self._seen.wait()
+        return rows
 
     async def fire(self) -> None:
         await asyncio.gather(*(node.scheduler.tick() for node in self.nodes))
-
-
-class Waiting:
-    """A store whose answer to what is due is handed over when everybody has one."""
-
-    def __init__(self, store: DatabaseStore, seen: asyncio.Barrier) -> None:
-        self._store = store
-        self._seen = seen
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    async def due_schedules(self, *arguments: Any) -> Any:
-        answer = await self._store.due_schedules(*arguments)
-        await self._seen.wait()
-        return answer
 
 
 async def test_three_nodes_race_for_each_instant_and_one_fires_it(
@@ -351,7 +340,7 @@ async def test_a_node_that_saw_the_older_definition_fires_nothing(
         clock.move("20m")
         read = asyncio.Event()
         entered = asyncio.Event()
-        record = old.store.record_occurrences
+        record = old.store.do
         answers: list[Any] = []
 
         async def record_late(request: Any) -> Any:
@@ -360,7 +349,7 @@ async def test_a_node_that_saw_the_older_definition_fires_nothing(
             answers.append(await record(request))
             return answers[-1]
 
-        monkeypatch.setattr(old.store, "record_occurrences", record_late)
+        monkeypatch.setattr(old.store, "do", instead(old.store, RecordOccurrences, record_late))
         late = asyncio.create_task(old.scheduler.tick())
         await read.wait()
         async with working(new) as newer:

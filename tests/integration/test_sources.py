@@ -17,9 +17,9 @@ from wakeful.model import Event
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.processes import BuryProcess
-from wakeful.stores.verbs.sources import ForgetSource, HoldSource
-from wakeful.stores.verbs.take_in import Item, TakeIn
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
+from wakeful.stores.verbs.sources import ForgetSource, HoldSource, find_source
+from wakeful.stores.verbs.take_in import Item, TakeIn, items_of
 from wakeful.testing.waiting import until
 from wakeful.triggers.reading import SOON
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
@@ -122,7 +122,7 @@ def an_app(new_app: NewApp, tape: Tape, seen: list[str], **options: Any) -> App:
 
 async def until_in_state(runtime: Runtime, state: str, *, source: str = "tape") -> Any:
     async with asyncio.timeout(60):
-        while (found := await runtime.store.find_source("app", source)) is None or found.state != state:
+        while (found := await find_source(runtime.store.database, "app", source)) is None or found.state != state:
             await asyncio.sleep(0.01)
     return found
 
@@ -134,10 +134,10 @@ async def test_what_is_read_becomes_runs_with_the_cursor_and_is_acknowledged(new
         await runtime.drain()
         assert sorted(seen) == ["a", "b", "c", "d"]
         assert tape.acknowledged == ["a", "b", "c", "d"]
-        found = await runtime.store.find_source("app", "tape")
+        found = await find_source(runtime.store.database, "app", "tape")
         assert found is not None
         assert (found.kind, found.state, found.cursor, found.taken, found.repeated) == ("tape", "reading", "4", 4, 0)
-        assert [one.item for one in await runtime.store.items_of("app", "tape")] == ["a", "b", "c", "d"]
+        assert [one.item for one in await items_of(runtime.store.database, "app", "tape")] == ["a", "b", "c", "d"]
     async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
         tape.write("e")
         await runtime.drain()
@@ -163,8 +163,8 @@ async def test_a_death_after_the_read_loses_and_doubles_nothing(new_app: NewApp)
     await runtime.die()
     assert tape.acknowledged == []
     async with working(an_app(new_app, tape, seen), reading="drained") as again:
-        for process, _, _ in await again.store.others(again.membership.process):
-            await again.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(again.store.database, again.membership.process):
+            await again.store.do(BuryProcess(process, certain=True))
         await again.drain()
         assert sorted(seen) == ["a", "b"]
         assert tape.acknowledged == ["a", "b"]
@@ -174,18 +174,18 @@ async def test_only_one_process_reads_and_a_stale_one_stores_nothing(new_app: Ne
     tape, seen = Tape(), list[str]()
     async with working(an_app(new_app, tape, seen), reading="drained") as first:
         await first.drain()
-        held = await first.store.find_source("app", "tape")
+        held = await find_source(first.store.database, "app", "tape")
         assert held is not None
         async with working(an_app(new_app, tape, seen), reading="drained") as second:
             tape.write("a")
             await second.drain()
             assert seen == []  # the first one has it
-            assert await second.store.hold_source(HoldSource("app", "tape", second.membership.process)) is None
+            assert await second.store.do(HoldSource("app", "tape", second.membership.process)) is None
             await first.sources.stop()
             await second.drain()
             assert seen == ["a"]
             with pytest.raises(SourceLost, match="read by another process"):
-                await first.store.take_in(
+                await first.store.do(
                     TakeIn("app", "tape", process=first.membership.process, token=held.token, cursor="0")
                 )
 
@@ -270,7 +270,7 @@ async def test_a_full_backlog_pauses_reading(new_app: NewApp):
             await runtime.door.accept([Event("/test", str(number), "x")], agent="slow")
         tape.write("a")
         await runtime.sources.drain()
-        found = await runtime.store.find_source("app", "tape")
+        found = await find_source(runtime.store.database, "app", "tape")
         assert found is not None
         assert found.state == "paused"
         assert found.taken == 0
@@ -287,7 +287,7 @@ async def test_what_cannot_be_read_is_kept_in_quarantine(new_app: NewApp):
         listing = await runtime.reader.events(state="quarantined", limit=10)
         (kept,) = listing["events"]
         assert kept["reason"] == "it begins with a question mark"
-        found = await runtime.store.find_source("app", "tape")
+        found = await find_source(runtime.store.database, "app", "tape")
         assert found is not None
         assert (found.taken, found.quarantined) == (2, 1)
         reader = runtime.sources.reader("tape")
@@ -325,7 +325,7 @@ async def test_one_that_was_given_up_for_dead_does_not_go_on_reading(new_app: Ne
     tape, seen = Tape(), list[str]()
     async with working(an_app(new_app, tape, seen), reading="drained") as first:
         await first.drain()
-        await first.store.bury(BuryProcess(first.membership.process, certain=True))
+        await first.store.do(BuryProcess(first.membership.process, certain=True))
         await first.membership.join()
         async with working(an_app(new_app, tape, seen), reading="drained") as second:
             await second.drain()
@@ -347,7 +347,7 @@ async def test_whoever_takes_over_knows_nothing_of_how_it_was(new_app: NewApp):
     async with working(an_app(new_app, tape, seen), reading="drained") as first:
         await first.drain()
         async with working(an_app(new_app, tape, seen), reading="drained") as second:
-            await first.store.bury(BuryProcess(first.membership.process, certain=True))
+            await first.store.do(BuryProcess(first.membership.process, certain=True))
             await first.membership.join()
             await second.drain()
             tape.write("a")
@@ -358,7 +358,7 @@ async def test_whoever_takes_over_knows_nothing_of_how_it_was(new_app: NewApp):
         tape.trouble = None
         await first.drain()
         assert seen == ["a"]
-        found = await first.store.find_source("app", "tape")
+        found = await find_source(first.store.database, "app", "tape")
         assert found is not None
         assert found.state == "reading"
         assert await alarms_of(first) == {}
@@ -385,7 +385,7 @@ async def test_one_that_was_forgotten_while_it_could_not_be_read_is_read_again(n
     tape, seen = Tape(trouble="the tape is torn: mend it"), list[str]()
     async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
         await runtime.drain()
-        assert await runtime.store.forget_source(ForgetSource("app", "tape", by=Actor("ada", "code")))
+        assert await runtime.store.do(ForgetSource("app", "tape", by=Actor("ada", "code")))
         assert await alarms_of(runtime) == {}
         tape.trouble = None
         tape.write("a")
@@ -399,7 +399,7 @@ async def test_how_much_waits_is_nothing_when_nothing_more_comes(new_app: NewApp
     tape.write("a", "b")
     async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
         await runtime.drain()
-        found = await runtime.store.find_source("app", "tape")
+        found = await find_source(runtime.store.database, "app", "tape")
         assert found is not None
         assert found.behind == 0
 

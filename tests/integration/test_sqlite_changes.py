@@ -15,6 +15,7 @@ from wakeful.connect.sqlite import reader as sqlite_reader
 from wakeful.connect.sqlite.file import File
 from wakeful.connect.sqlite.table import removal
 from wakeful.runtime import Runtime
+from wakeful.stores.verbs.sources import find_source
 
 
 def watching(new_app: NewApp, seen: list[Event], *triggers: Any, **options: Any) -> App:
@@ -29,7 +30,7 @@ def watching(new_app: NewApp, seen: list[Event], *triggers: Any, **options: Any)
 
 async def error_of(runtime: Runtime) -> str:
     (name,) = runtime.sources.readings
-    found = await runtime.store.find_source("app", name)
+    found = await find_source(runtime.store.database, "app", name)
     assert found is not None
     return str(found.error)
 

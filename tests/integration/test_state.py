@@ -131,7 +131,7 @@ async def test_a_dead_letter_gives_its_turn_away(app: App):
         first = await go(runtime, id="1")
         await go(runtime, id="2")
         assert first["state"] == "dead"
-        await runtime.store.redo(RedoRun(first["id"], by=Actor("me", "code")))
+        await runtime.store.do(RedoRun(first["id"], by=Actor("me", "code")))
         await runtime.drain()
         assert await kept(runtime) == {"count": 0, "names": ["2", "1"]}
 
@@ -153,12 +153,7 @@ async def test_a_change_from_outside_lets_the_run_go_again(app: App):
     async with working(app) as runtime:
         receipt = await app.emit("go")
         await reached.wait()
-        assert (
-            await runtime.store.change_state(
-                ChangeState("app", "counter", "", '{"count": 100}', by=Actor("me", "code"))
-            )
-            == 1
-        )
+        assert await runtime.store.do(ChangeState("app", "counter", "", '{"count": 100}', by=Actor("me", "code"))) == 1
         go_on.set()
         run = await ended(runtime, receipt)
         assert run["state"] == "done"
@@ -183,7 +178,7 @@ async def test_a_run_that_only_reads_is_not_sent_back(app: App):
     async with working(app) as runtime:
         receipt = await app.emit("go")
         await reached.wait()
-        await runtime.store.change_state(ChangeState("app", "counter", "", '{"count": 100}', by=Actor("me", "code")))
+        await runtime.store.do(ChangeState("app", "counter", "", '{"count": 100}', by=Actor("me", "code")))
         go_on.set()
         run = await ended(runtime, receipt)
     assert (run["state"], run["output"]) == ("done", 0)
@@ -225,7 +220,7 @@ async def test_it_is_saved_with_what_leaves_and_held_with_it(app: App):
         second = await go(runtime, id="2")
         assert second["state"] == "held"
         assert await kept(runtime) == {"count": 1, "names": []}
-        await runtime.store.release(ReleaseRun(second["id"], by=Actor("me", "code")))
+        await runtime.store.do(ReleaseRun(second["id"], by=Actor("me", "code")))
         await runtime.drain()
         assert await kept(runtime) == {"count": 2, "names": []}
 
@@ -239,10 +234,10 @@ async def test_a_held_change_that_was_overtaken_is_not_saved(app: App):
     async with working(app) as runtime:
         first = await go(runtime, id="1")
         await go(runtime, id="2")
-        refused = await runtime.store.release(ReleaseRun(first["id"], by=Actor("me", "code")))
+        refused = await runtime.store.do(ReleaseRun(first["id"], by=Actor("me", "code")))
         assert refused is not None
         assert refused.refused is not None
-        assert "has changed since" in refused.refused
+        assert "a newer state" in refused.refused
         assert await kept(runtime) == {"count": 0, "names": ["2"]}
 
 
@@ -274,9 +269,7 @@ class TestBadInput:
     async def test_what_is_stored_does_not_fit(self, app: App):
         count(app)
         async with working(app) as runtime:
-            await runtime.store.change_state(
-                ChangeState("app", "counter", "", '{"count": "many"}', by=Actor("me", "code"))
-            )
+            await runtime.store.do(ChangeState("app", "counter", "", '{"count": "many"}', by=Actor("me", "code")))
             run = await go(runtime)
         assert run["error"]["type"] == "InvalidState"
         assert "wakeful state show counter" in run["error"]["message"]

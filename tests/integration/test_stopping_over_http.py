@@ -39,7 +39,7 @@ async def test_cancel(app: App):
         run = await go(runtime, 2)
         refused = await http.post(f"/v1/runs/{run['id']}/cancel", json={"note": "too late"})
         assert refused.status_code == 409
-        assert refused.json()["detail"] == f"run {run['id']} is done: only what is not over can be cancelled"
+        assert refused.json()["detail"] == f"run {run['id']} is done: only a run that has not ended can be cancelled"
         runtime.worker.claim_nothing_more()
         waiting = (await app.emit("go", 2)).runs[0]
         answer = await http.post(f"/v1/runs/{waiting}/cancel", json={"note": "not wanted"})

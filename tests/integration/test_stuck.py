@@ -144,7 +144,7 @@ class TestAlarm:
         async with working(hanging(new_app(), two)) as runtime:
             await look(runtime)
             assert (await alarm(runtime))["state"] == "open"  # as far as anybody knows, it still runs
-            await runtime.store.bury(BuryProcess(one.membership.process, certain=True))
+            await runtime.store.do(BuryProcess(one.membership.process, certain=True))
             await runtime.drain()
             runtime.watchdog._tidied = None
             await look(runtime)

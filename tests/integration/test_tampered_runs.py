@@ -73,7 +73,7 @@ async def test_the_ciphertext_of_another_event_does_not_run(transfers, store_url
         assert "wakeful_event.envelope" in str(await runtime.reader.why(runs[0]["id"]))
         await swap(store_url, "wakeful_event", "envelope", "1 = 1")  # put right from a backup
         for run in runs:
-            await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+            await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         assert [(await ended(runtime, receipt))["state"] for receipt in (first, second)] == ["done", "done"]
         assert sorted(done) == ["one", "two"]
 
@@ -239,7 +239,7 @@ async def test_a_state_that_was_replaced_is_not_read(new_app: NewApp, store_url:
         held = await app.emit("go")
         assert is_held(await ended(runtime, held), "wakeful_state.value")
         await query(store_url, "update wakeful_state set value = $1", genuine)
-        await runtime.store.redo(RedoRun(held.runs[0], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(held.runs[0], by=Actor("ada", "code")))
         await runtime.drain()
         assert seen == [0, 1]
 
@@ -250,7 +250,7 @@ async def test_a_run_that_is_held_for_it_can_be_given_up(transfers, store_url: s
     await query(store_url, "update wakeful_event set envelope = $1", "@sealed:")
     async with working(app) as runtime:
         assert is_held(await ended(runtime, receipt), "wakeful_event.envelope")
-        await runtime.store.redo(RedoRun(receipt.runs[0], discard=True, by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(receipt.runs[0], discard=True, by=Actor("ada", "code")))
         assert (await ended(runtime, receipt))["state"] == "cancelled"
         assert done == []
 
@@ -261,10 +261,10 @@ async def test_a_release_is_refused_and_the_run_is_cancelled(transfers, store_ur
     await query(store_url, "update wakeful_event set envelope = $1", "@sealed:")
     async with working(app) as runtime:
         run = await ended(runtime, receipt)
-        released = await runtime.store.release(ReleaseRun(run["id"], by=Actor("ada", "code")))
+        released = await runtime.store.do(ReleaseRun(run["id"], by=Actor("ada", "code")))
         assert released is not None
         assert "is held for tampering" in (released.refused or "")
-        await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code")))
         assert (await ended(runtime, receipt))["state"] == "cancelled"
         assert done == []
 
@@ -292,12 +292,12 @@ async def test_what_a_run_had_promised_is_done_when_it_is_replayed(new_app: NewA
         await pass_time(runtime, "2h")
         run = await the_run(runtime, receipt)
         assert is_held(run, "wakeful_effect.arguments")
-        released = await runtime.store.release(ReleaseRun(run["id"], by=Actor("ada", "code")))
+        released = await runtime.store.do(ReleaseRun(run["id"], by=Actor("ada", "code")))
         assert released is not None
         assert "is held for tampering" in (released.refused or "")
         for seq, genuine in rows:
             await query(store_url, "update wakeful_effect set arguments = $1 where seq = $2", genuine, seq)
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         await runtime.drain()
         assert (await the_run(runtime, receipt))["state"] == "done"
         assert paid == ["ada", "ada", "bob"]
@@ -324,12 +324,12 @@ async def test_a_cancelled_run_undoes_what_it_did_once_its_row_is_restored(new_a
         ((genuine,),) = await query(store_url, "select envelope from wakeful_event")
         await query(store_url, "update wakeful_event set envelope = $1", "@sealed:")
         await pass_time(runtime, "2h")
-        await runtime.store.cancel(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(receipt.runs[0], by=Actor("ada", "code")))
         await runtime.drain()
         assert is_held(await the_run(runtime, receipt), "wakeful_event.envelope")
         assert booked == ["blue"]
         await query(store_url, "update wakeful_event set envelope = $1", genuine)
-        await runtime.store.redo(RedoRun(receipt.runs[0], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(receipt.runs[0], by=Actor("ada", "code")))
         await runtime.drain()
         assert (await the_run(runtime, receipt))["state"] == "cancelled"
         assert booked == []
@@ -377,16 +377,16 @@ async def test_a_fork_and_a_second_run_have_their_own_ciphertexts(new_app: NewAp
         run = await ended(runtime, receipt)
         assert run["output"] == 2 * len(large)
         key = next(row[0] for row in await query(store_url, "select key from wakeful_step where name = 'second'"))
-        forked = await runtime.store.fork(ForkRun(run["id"], key, "second", by=Actor("ada", "code")))
+        forked = await runtime.store.do(ForkRun(run["id"], key, "second", by=Actor("ada", "code")))
         await runtime.drain()
-        again = await runtime.store.redo(RedoRun(run["id"], data=f'"{large}y"', again=True, by=Actor("ada", "code")))
+        again = await runtime.store.do(RedoRun(run["id"], data=f'"{large}y"', again=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert calls == ["first", "second", "second", "first", "second"]
         assert forked is not None
         assert again is not None
         outputs = [((await runtime.reader.run(one.run)) or {})["output"] for one in (forked, again)]
         assert outputs == [2 * len(large), 2 * len(large) + 2]
-        third = await runtime.store.redo(RedoRun(again.run, again=True, by=Actor("ada", "code")))
+        third = await runtime.store.do(RedoRun(again.run, again=True, by=Actor("ada", "code")))
         await runtime.drain()
         assert third is not None
         assert ((await runtime.reader.run(third.run)) or {})["output"] == 2 * len(large) + 2
@@ -506,8 +506,8 @@ async def test_an_answer_to_another_question_is_not_taken_for_this_one(new_app: 
         await query(store_url, "update wakeful_approval set key = key || '.' where id = $1", costly["id"])
         change = "update wakeful_approval set run_seq = $1, key = $2 where id = $3"
         await query(store_url, change, seq, key, harmless["id"])
-        with pytest.raises(PayloadTampered, match=r"points at a step of run .* that did not ask it"):
-            await runtime.store.answer(AnswerApproval(harmless["id"], "true", by=Actor("ada", "code")))
+        with pytest.raises(PayloadTampered, match=r"points at a step of run .* that did not ask for it"):
+            await runtime.store.do(AnswerApproval(harmless["id"], "true", by=Actor("ada", "code")))
         await runtime.drain()
         assert heard == []
 
@@ -598,7 +598,7 @@ async def test_a_persons_word_about_an_effect_is_not_turned_into_another(
         await runtime.drain()
     ((effect,),) = await query(store_url, "select id from wakeful_effect")
     async with working(app, worker=False) as runtime:
-        assert await runtime.store.settle_effect(SettleEffect(effect, word, by=Actor("ada", "code")))
+        assert await runtime.store.do(SettleEffect(effect, word, by=Actor("ada", "code")))
     await query(store_url, f"update wakeful_effect set state = '{forged}'")
     async with working(app) as runtime:
         assert is_held(await ended(runtime, receipt), "wakeful_effect.state")
@@ -617,7 +617,7 @@ async def test_a_persons_word_about_an_effect_counts(
         receipt = await app.emit("go")
         await runtime.drain()
         ((effect,),) = await query(store_url, "select id from wakeful_effect")
-        assert await runtime.store.settle_effect(SettleEffect(effect, word, by=Actor("ada", "code")))
+        assert await runtime.store.do(SettleEffect(effect, word, by=Actor("ada", "code")))
         run = await ended(runtime, receipt)
         assert run["state"] == became
         assert "tampered" not in (run["reason"] or "")

@@ -15,7 +15,9 @@ from support.stores import OpenStore, a_step, accept, an_arrival, join, query
 from wakeful import App, Run, Transient, on, step
 from wakeful.clock import VirtualClock
 from wakeful.errors import ClaimLost
+from wakeful.stores.user_transaction import transact_step
 from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.progress import TransactStep
 
 Write = Callable[..., Any]
 
@@ -363,7 +365,7 @@ async def test_a_lost_claim_stores_neither_rows_nor_record(new_app: NewApp, orde
         await winning.worker.stop(0)
         receipt = await slow.emit("go")
         await thinking.wait()
-        await winning.store.bury(BuryProcess(losing.membership.process, certain=True))
+        await winning.store.do(BuryProcess(losing.membership.process, certain=True))
         decided.set()
         await losing.worker.idle()
         assert await orders() == []
@@ -394,10 +396,10 @@ class TestSqlite:
         return App("app", store=sqlite_url, clock=clock)
 
     async def test_a_function_that_takes_too_long_is_interrupted(self, app: App, monkeypatch: pytest.MonkeyPatch):
-        from wakeful.stores import sqlite
+        from wakeful.stores import sqlite_user_function
 
-        assert sqlite.USER_FUNCTION_LIMIT == 1.0
-        monkeypatch.setattr(sqlite, "USER_FUNCTION_LIMIT", 0.05)
+        assert sqlite_user_function.USER_FUNCTION_LIMIT == 1.0
+        monkeypatch.setattr(sqlite_user_function, "USER_FUNCTION_LIMIT", 0.05)
 
         def endless(db: Any) -> int:
             rows = db.execute("with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n")
@@ -594,7 +596,7 @@ class TestPostgres:
         try:
             await gate.execute("select pg_advisory_lock(42)")
             transacting = asyncio.ensure_future(
-                store.transact_step(claim, "insert:", insert, lambda _: a_step("insert:", result="1"))
+                transact_step(store, TransactStep(claim, "insert:", insert, lambda _: a_step("insert:", result="1")))
             )
             await waiting_for_a_lock(postgres_url, like="COMMIT%")
             leaving = asyncio.ensure_future(member.leave(claim))
@@ -621,6 +623,6 @@ class TestPostgres:
             return 1
 
         with pytest.raises(ClaimLost):
-            await store.transact_step(claim, "insert:", insert, lambda _: a_step("insert:"))
+            await transact_step(store, TransactStep(claim, "insert:", insert, lambda _: a_step("insert:")))
         assert await query(postgres_url, "select count(*) from orders") == [(0,)]
         assert [one.key for one in (await other.claim_one()).steps] == []

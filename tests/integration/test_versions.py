@@ -142,7 +142,7 @@ async def test_it_is_held_until_a_person_says_something(new_app: NewApp, clock: 
         assert f"`wakeful replay {run['id']}` lets it go on with the code that there is now" in story["story"][-1]
         (alarm,) = (await runtime.reader.alarms(state="open"))["alarms"]
         assert alarm["key"] == "held/app/agent/version"
-        redone = await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        redone = await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         assert redone is not None
         assert redone.refused is None
         run = await ended(runtime, receipt)
@@ -165,7 +165,7 @@ async def test_one_that_is_held_can_be_cancelled(new_app: NewApp, clock: Virtual
     clock.move("2h")
     async with working(new) as runtime:
         run = await ended(runtime, receipt)
-        await runtime.store.cancel(CancelRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code")))
         run = await ended(runtime, receipt)
         assert (await runtime.reader.alarms(state="open"))["alarms"] == []
     assert (run["state"], run["reason"]) == ("cancelled", "cancelled by ada; not undone (no undo declared): book")
@@ -186,7 +186,7 @@ async def test_a_replay_of_a_dead_one_goes_on_with_mended_code(new_app: NewApp):
         receipt = await old.emit("go")
         assert (await ended(runtime, receipt))["state"] == "dead"
     async with working(new) as runtime:
-        await runtime.store.redo(RedoRun(receipt.runs[0], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(receipt.runs[0], by=Actor("ada", "code")))
         run = await ended(runtime, receipt)
     assert (run["state"], run["output"]) == ("done", "new: fetched, booked")
     assert run["change"]["not_asked_for"] == ["weigh"]

@@ -175,7 +175,7 @@ async def test_a_run_of_new_code_does_not_start_anew_in_old_code(program: Progra
         assert (run["state"], program.ran) == ("held", ["1"])
         assert run["reason"].startswith("newer code began it (version 2), and only older code (version 1) is at work")
         program.fails = False
-        await first.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await first.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         run = await ended(first, receipt)
     assert (run["state"], run["output"]) == ("done", "1, with what 2 fetched")
 
@@ -214,7 +214,7 @@ async def test_nor_where_every_version_continues_what_another_recorded(program: 
         assert "`wakeful replay RUN`" in run["reason"]
         async with working(program.version("2", "continue")) as third:
             program.fails = False
-            await third.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+            await third.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
             run = await ended(third, receipt)
     assert (run["state"], run["output"]) == ("done", "2, with what 2 fetched")
 
@@ -251,7 +251,7 @@ async def test_it_starts_anew_a_few_times_and_is_held_then(program: Program, clo
     assert len(told) == RESTARTS
     program.fails = False
     async with working(program.version("9")) as runtime:
-        await runtime.store.redo(RedoRun(run["id"], by=Actor("ada", "code")))
+        await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         run = await ended(runtime, receipt)
     assert (run["state"], run["output"]) == ("done", f"9, with what {RESTARTS} fetched")
 
@@ -282,7 +282,7 @@ async def test_one_that_died_for_good_is_replayed_by_whoever_is_there(new_app: N
         assert (await ended(first, receipt))["state"] == "dead"
         async with working(new) as second:
             await first.worker.stop(0)
-            await second.store.redo(RedoRun(receipt.runs[0], by=Actor("ada", "code")))
+            await second.store.do(RedoRun(receipt.runs[0], by=Actor("ada", "code")))
             assert (await ended(second, receipt))["output"] == "mended"
 
 

@@ -391,7 +391,7 @@ class Approval(BaseModel):
 class TestAsking:
     async def answer(self, runtime: Any, value: str, **options: Any) -> Any:
         (asked,) = (await runtime.reader.approvals(state="open"))["approvals"]
-        return await runtime.store.answer(AnswerApproval(asked["id"], value, by=Actor("ada", "code"), **options))
+        return await runtime.store.do(AnswerApproval(asked["id"], value, by=Actor("ada", "code"), **options))
 
     async def test_a_person_s_answer_lets_it_go_on(self, app: App):
         @app.agent(on("go"))
@@ -416,8 +416,8 @@ class TestAsking:
         async with working(app) as runtime:
             run = await go(runtime)
             (asked,) = (await runtime.reader.approvals())["approvals"]
-            first = await runtime.store.answer(AnswerApproval(asked["id"], "true", by=Actor("ada", "code")))
-            second = await runtime.store.answer(AnswerApproval(asked["id"], "false", by=Actor("bob", "code")))
+            first = await runtime.store.do(AnswerApproval(asked["id"], "true", by=Actor("ada", "code")))
+            second = await runtime.store.do(AnswerApproval(asked["id"], "false", by=Actor("bob", "code")))
             assert first is not None
             assert second is not None
             await runtime.drain()
@@ -450,7 +450,7 @@ class TestAsking:
             (asked,) = (await runtime.reader.approvals())["approvals"]
             await pass_time(runtime, "4h")
             run = (await runtime.reader.run(run["id"])) or {}
-            late = await runtime.store.answer(AnswerApproval(asked["id"], "true", by=Actor("ada", "code")))
+            late = await runtime.store.do(AnswerApproval(asked["id"], "true", by=Actor("ada", "code")))
             assert late is not None
         assert (run["state"], run["error"]["type"]) == ("dead", "TimedOut")
         assert (late.first, late.state) == (False, "expired")

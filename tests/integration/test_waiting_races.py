@@ -124,9 +124,9 @@ async def test_two_that_bring_the_same_event_s_worth_end_one_wait(app: App):
         (seq,) = [row[0] for row in await runtime.reader._database.fetch("find_runs", run["id"], run["id"] + "\x01")]
         await asyncio.gather(
             app.emit("news", 1),
-            runtime.store.look_again(LookAgain([seq])),
+            runtime.store.do(LookAgain([seq])),
             app.emit("news", 2),
-            runtime.store.look_again(LookAgain([seq])),
+            runtime.store.do(LookAgain([seq])),
         )
         await runtime.drain()
         state, output = await state_of(runtime, run)

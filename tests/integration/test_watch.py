@@ -241,7 +241,7 @@ class TestSchedules:
             for change in (odd, strange):
                 await query(store_url, change)
             await pass_time(runtime, "30m")
-            await runtime.store.raise_alarm(RaiseAlarm(Alarm("app", "expect/app/strange/failed", "before")))
+            await runtime.store.do(RaiseAlarm(Alarm("app", "expect/app/strange/failed", "before")))
             clock = runtime.clock
             assert isinstance(clock, VirtualClock)
             clock.move("1h")
@@ -462,7 +462,7 @@ class TestTheWatcherItself:
         requests: list[Any] = []
 
         class Noting:
-            async def finish_look(self, request: Any) -> None:
+            async def do(self, request: Any) -> Any:
                 requests.append(request)
 
         async with working(app) as runtime:

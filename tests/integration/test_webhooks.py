@@ -17,6 +17,7 @@ from starlette.routing import Mount
 
 from support.apps import NewApp, working
 from support.hooks import TOLERANCE, Anybody, Signed, Timed, delivery, signature
+from support.intercepting import instead
 from support.stores import count, query
 from support.tokens import TOKEN
 from wakeful import App, ConfigError, Run, env, on, webhook
@@ -24,7 +25,8 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import InvalidEvent, NotFound, StoreUnavailable
 from wakeful.intake.quarantine import raw_of
 from wakeful.runtime import Runtime
-from wakeful.stores.verbs.sources import StoredSource
+from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.sources import ReportSource, StoredSource, find_source
 from wakeful.triggers.webhooks import KEPT_UNVERIFIED, LARGEST_UNVERIFIED
 from wakeful.verify import Answer, Delivered, Refused, WebhookRequest, github, none
 
@@ -69,7 +71,7 @@ async def source(runtime: Runtime, name: str = PATH) -> StoredSource:
 
 
 async def stored_source(runtime: Runtime, name: str = PATH) -> StoredSource:
-    found = await runtime.store.find_source(runtime.app.name, name)
+    found = await find_source(runtime.store.database, runtime.app.name, name)
     assert found is not None
     return found
 
@@ -365,16 +367,16 @@ class TestRefusing:
     ):
         note(app)
         async with served(app) as (runtime, http):
-            good = runtime.store.accept
+            good = runtime.store.do
 
             async def stored_without_a_word(request: Any) -> Any:
                 await good(request)
                 raise StoreUnavailable("the connection was lost")
 
-            monkeypatch.setattr(runtime.store, "accept", stored_without_a_word)
+            monkeypatch.setattr(runtime.store, "do", instead(runtime.store, AcceptEvents, stored_without_a_word))
             answer = await send(http, {})
             assert (answer.status_code, int(answer.headers["retry-after"]) > 0) == (503, True)
-            monkeypatch.setattr(runtime.store, "accept", good)
+            monkeypatch.setattr(runtime.store, "do", good)
             assert receipt(await send(http, {}))["status"] == "duplicate"
 
     async def test_a_secret_that_is_gone_is_503_not_401(self, app: App, monkeypatch: pytest.MonkeyPatch):
@@ -426,16 +428,16 @@ class TestServing:
         note(app)
         async with served(app) as (runtime, http):
             await source(runtime)
-            good = runtime.store.report_source
+            good = runtime.store.do
 
             async def away(_: Any) -> None:
                 raise StoreUnavailable("away")
 
-            monkeypatch.setattr(runtime.store, "report_source", away)
+            monkeypatch.setattr(runtime.store, "do", instead(runtime.store, ReportSource, away))
             await send(http, {})
             with pytest.raises(StoreUnavailable):
                 await runtime.webhooks.run_once()
-            monkeypatch.setattr(runtime.store, "report_source", good)
+            monkeypatch.setattr(runtime.store, "do", good)
             assert (await source(runtime)).taken == 1
 
     async def test_mounted_in_another_program(self, app: App):

@@ -14,7 +14,7 @@ from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
 from wakeful.stores.request import ByPerson
-from wakeful.stores.stored import HeldEffect, StoredEvent
+from wakeful.stores.stored import EventToFeed, HeldEffect
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.stores.verbs.feed import FeedEvents
@@ -22,7 +22,7 @@ from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.people import RecordOperation
 from wakeful.stores.verbs.redo import Redone, RedoRun
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 from wakeful.stores.verbs.settling import Settled, SettleEffect
 from wakeful.triggers.on import on
 
@@ -145,7 +145,7 @@ class FakeDoor:
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         if self.error is not None:
             raise self.error
@@ -233,9 +233,9 @@ class FakeReader:
     async def waiting_inputs(self) -> list[dict[str, Any]]:
         return []
 
-    async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[StoredEvent]:
+    async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[EventToFeed]:
         envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None
-        stored = StoredEvent(1, "shop", "/shop", "1", "order.created", None, None, envelope)
+        stored = EventToFeed(1, "shop", "/shop", "1", "order.created", None, None, envelope)
         return [stored] if stored.type.startswith(prefix) and since < 1_000_000 < until else []
 
     async def time(self) -> int:

@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import apsw
 import asyncpg
@@ -44,9 +44,10 @@ from wakeful.readers.reader import Reader
 from wakeful.settings import sqlite_path
 from wakeful.stores.journal import Probe
 from wakeful.stores.opening import open_database
+from wakeful.stores.request import Request
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns, Wanted
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
 from wakeful.testing.postgres_server import PostgresServer
@@ -186,7 +187,7 @@ def an_arrival(
 
 
 async def accept(store: DatabaseStore, *arrivals: Arrival, app: str = APP, **more: Any) -> list[Receipt]:
-    return await store.accept(AcceptEvents(app, list(arrivals), **more))
+    return await store.do(AcceptEvents(app, list(arrivals), **more))
 
 
 def a_step(
@@ -199,6 +200,8 @@ def a_step(
 ) -> Step:
     return Step(key=key, name=key.partition(":")[0], state=state, result=result, error=error, **more)
 
+
+R = TypeVar("R")
 
 _numbers = itertools.count(1)
 
@@ -218,12 +221,14 @@ class Member:
     process: str
     known: set[str] = field(default_factory=set)
 
-    def wanting(self, *agents: str, most: int = 10, alone: bool = True, app: str = APP) -> ClaimRuns:
-        wanted = [(agent, most) for agent in agents or (AGENT,)]
-        return ClaimRuns(app, self.process, lambda: wanted, lambda: alone)
+    def wanting(
+        self, *agents: str, most: int = 10, alone: bool = True, app: str = APP, rests: bool = False, **more: Any
+    ) -> ClaimRuns:
+        wanted = Wanted([(agent, most) for agent in agents or (AGENT,)], alone, **more)
+        return ClaimRuns(app, self.process, lambda: wanted, rests=rests)
 
     async def ask(self, *agents: str, **more: Any) -> Claimed:
-        return await self.store.claim(self.wanting(*agents, **more), now=True)
+        return await self.store.do(self.wanting(*agents, **more))
 
     async def claim(self, *agents: str, **more: Any) -> list[Claim]:
         return (await self.ask(*agents, **more)).claims
@@ -233,20 +238,20 @@ class Member:
         return claim
 
     async def save(self, claim: Claim, *steps: Step) -> None:
-        await self.store.save_steps(SaveSteps(claim, list(steps)))
+        await self.store.do(SaveSteps(claim, list(steps)))
 
     async def finish(
         self, claim: Claim, state: Literal["done", "dead", "denied", "cancelled"] = "done", **more: Any
     ) -> None:
         more.setdefault("outcome", WENT_WELL if state == "done" else Outcome("failed"))
-        await self.store.finish(FinishRun(claim, state, **more))
+        await self.store.do(FinishRun(claim, state, **more))
 
     async def leave(self, claim: Claim, state: Literal["ready", "waiting"] = "ready", **more: Any) -> None:
         more.setdefault("outcome", "released" if state == "ready" else "waited")
-        await self.store.leave(LeaveRun(claim, state, **more))
+        await self.store.do(LeaveRun(claim, state, **more))
 
     async def forget(self, *known: str) -> int:
-        return await self.store.forget(ForgetRuns(self.process, frozenset(known)))
+        return await self.store.do(ForgetRuns(self.process, frozenset(known)))
 
     def renew(self, lease: Duration = "15s") -> bool:
         renewer = self.store.database.renewer()
@@ -260,7 +265,12 @@ class Member:
         return await asyncio.to_thread(self.renew, lease)
 
     async def bury(self, other: Member, *, certain: bool = True) -> int:
-        return await self.store.bury(BuryProcess(other.process, certain=certain))
+        return await self.store.do(BuryProcess(other.process, certain=certain))
+
+
+async def do_all(store: DatabaseStore, requests: Iterable[Request[R]]) -> list[R]:
+    """Hand in all at once: they go into one transaction."""
+    return await asyncio.gather(*map(store.do, requests))
 
 
 def reader(store: DatabaseStore) -> Reader:

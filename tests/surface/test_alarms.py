@@ -21,7 +21,7 @@ ADA = {"Wakeful-Operator": "ada"}
 @pytest.fixture
 async def alarmed(store: DatabaseStore) -> DatabaseStore:
     """A store with an alarm."""
-    await store.raise_alarm(RaiseAlarm(Alarm("desk", KEY, "a dead letter", "review", "platform")))
+    await store.do(RaiseAlarm(Alarm("desk", KEY, "a dead letter", "review", "platform")))
     return store
 
 
@@ -44,7 +44,7 @@ async def test_alarms_are_listed_and_shown(alarmed: DatabaseStore):
 
 
 async def test_a_listing_can_be_short(alarmed: DatabaseStore):
-    await alarmed.raise_alarm(RaiseAlarm(Alarm("desk", "full/desk", "no room")))
+    await alarmed.do(RaiseAlarm(Alarm("desk", "full/desk", "no room")))
     async with http_over(alarmed) as http:
         assert len((await http.get("/v1/alarms")).json()["alarms"]) == 2
         assert len((await http.get("/v1/alarms?limit=1")).json()["alarms"]) == 1
@@ -84,4 +84,4 @@ async def test_what_is_refused(alarmed: DatabaseStore):
         await http.post(f"{PATH}/resolve", json={})
         again = await http.post(f"{PATH}/resolve", json={})
     assert (again.status_code, again.json()["type"]) == (409, "urn:wakeful:problem:alarm-refuses")
-    assert again.json()["detail"] == f"alarm {KEY} is resolved already: there is nothing to resolve"
+    assert again.json()["detail"] == f"alarm {KEY} is already resolved: there is nothing to resolve"

@@ -15,7 +15,7 @@ async def fail(store: DatabaseStore, app: str, name: str) -> None:
     def down(circuit: StoredCircuit) -> CircuitChange:
         return CircuitChange(replace(circuit, state="open", failures=1, error="refused", opened_at=circuit.now))
 
-    await store.change_circuit(ChangeCircuit(app, name, SECOND, down))
+    await store.do(ChangeCircuit(app, name, SECOND, down))
 
 
 async def test_circuits_are_listed_shown_and_closed(store: DatabaseStore, store_url: str):

@@ -16,8 +16,8 @@ PATH = f"/v1/sources/{NAME}"
 
 @pytest.fixture
 async def entered(store: DatabaseStore) -> DatabaseStore:
-    await store.enter_sources(EnterSources("shop", [(NAME, "files"), ("orders", "tape")], {NAME: ["review"]}))
-    await store.enter_sources(EnterSources("desk", [("orders", "tape")]))
+    await store.do(EnterSources("shop", [(NAME, "files"), ("orders", "tape")], {NAME: ["review"]}))
+    await store.do(EnterSources("desk", [("orders", "tape")]))
     return store
 
 
@@ -63,7 +63,7 @@ async def test_one_is_forgotten_with_its_author(entered: DatabaseStore, store_ur
 
 async def test_one_that_is_read_is_not_forgotten(entered: DatabaseStore, store_url: str):
     member = await join(entered)
-    assert await member.store.hold_source(HoldSource("shop", NAME, member.process)) is not None
+    assert await member.store.do(HoldSource("shop", NAME, member.process)) is not None
     async with http_over(entered) as http:
         refused = await http.post(f"{PATH}/forget", json={})
         assert (await http.get(PATH)).json()["holder"]["alive"] is True

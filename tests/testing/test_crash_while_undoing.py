@@ -45,7 +45,7 @@ def build(shop: Shop, worlds: list[World], *, safety: Any = "idempotent") -> App
         return shop.ask(op, what)
 
     async def ask_to_stop(run: str) -> None:
-        await worlds[-1].runtime.store.cancel(CancelRun(run, by=Actor("ada", "code"), note="no more"))
+        await worlds[-1].runtime.store.do(CancelRun(run, by=Actor("ada", "code"), note="no more"))
 
     async def never() -> None:
         shop.done["never"] = "the step after the cancel"

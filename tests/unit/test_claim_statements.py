@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 
 from wakeful.rate import Rate
-from wakeful.stores.verbs.claim import ClaimRuns, Share, claim_runs
+from wakeful.stores.verbs.claim import ClaimRuns, Share, Wanted, claim_runs
 from wakeful.stores.verbs.limits import Limit
 
 PLAIN = ["claim_facts", "claim_runs", "next_due"]
 
 
-def statements(agents: int, *, due: int = 0, **options: Any) -> list[str]:
+def statements(
+    agents: int, *, due: int = 0, limits: Limit | None = None, shares: Share | None = None, room: int | None = None
+) -> list[str]:
     """The names of the statements of a claim that finds nothing to take, in their order."""
     names = [f"agent{number}" for number in range(agents)]
-    request = ClaimRuns("app", "process", list, lambda: True, wanted=[(name, 4) for name in names])
-    for option, value in options.items():
-        setattr(request, option, dict.fromkeys(names, value) if option in ("limits", "shares") else value)
+    wanted = Wanted([(name, 4) for name in names], True, {} if shares is None else dict.fromkeys(names, shares), room)
+    request = ClaimRuns("app", "process", lambda: wanted, wanted)
+    request.limits = {} if limits is None else dict.fromkeys(names, limits)
     counts = {"count_due": due, "count_running": 1, "next_due": None}
     asked: list[str] = []
     transaction = claim_runs(None, [request])

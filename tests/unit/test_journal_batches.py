@@ -8,7 +8,7 @@ from wakeful.stores.alarm import Alarm
 from wakeful.stores.journal import MOST_CHARACTERS, Journal
 from wakeful.stores.request import Ready
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, Wanted
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.stores.verbs.progress import SaveSteps
 
@@ -88,7 +88,7 @@ async def test_runs_made_ready_while_a_claim_looks_are_hinted_for_the_next() -> 
     journal = Journal(backend)
     heard: list[Ready] = []
     journal.on_ready = heard.append
-    claim = journal.submit(ClaimRuns("app", "me", lambda: [("work", 1)], lambda: True))
+    claim = journal.submit(ClaimRuns("app", "me", lambda: Wanted([("work", 1)])))
     looking = await backend.begun.get()
     accepting = journal.submit(an_event())
     looking.set_result([Claimed([], [("work", 1)], None, solo_waiting=False)])
@@ -114,7 +114,7 @@ async def test_large_results_come_in_smaller_company() -> None:
 async def test_when_a_batch_goes_one_by_one_the_claim_comes_last_and_sees_the_rest() -> None:
     backend = HeldBackend()
     journal = Journal(backend)
-    claim = journal.submit(ClaimRuns("app", "me", lambda: [("work", 1)], lambda: True))
+    claim = journal.submit(ClaimRuns("app", "me", lambda: Wanted([("work", 1)])))
     accepting = journal.submit(an_event())
     (await backend.begun.get()).set_exception(ValueError("one of them is guilty"))
     (await backend.begun.get()).set_result([["receipt"]])

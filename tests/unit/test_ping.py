@@ -94,7 +94,7 @@ class Gone:
     def read_clock(self) -> None:
         return None
 
-    async def finish_look(self, request: object) -> None: ...
+    async def do(self, request: Any) -> Any: ...
 
 
 async def test_a_look_that_fails_is_told_and_the_watcher_is_red():

@@ -16,7 +16,7 @@ from wakeful.operations.feeding import Feeding, feed_events, has, plan_feed, rea
 from wakeful.operations.pace import BATCH, Pace, read_rate
 from wakeful.operations.redo import Choice, Plan, redo_letters
 from wakeful.stores.request import Actor
-from wakeful.stores.stored import StoredEvent
+from wakeful.stores.stored import EventToFeed
 
 NOON = 1_767_268_800 * SECOND  # 2026-01-01 12:00:00 UTC
 
@@ -129,7 +129,7 @@ async def test_a_stop_ends_it_between_two_batches_and_that_is_written_down():
 class Events:
     """A reader of made-up events."""
 
-    def __init__(self, *events: StoredEvent) -> None:
+    def __init__(self, *events: EventToFeed) -> None:
         self.events = events
 
     async def dead(self, *, agent=None):
@@ -140,8 +140,8 @@ class Events:
         return fitting[:most]
 
 
-def event(seq: int, kind: str = "ticket.created", admission: Any = None, run: str | None = None) -> StoredEvent:
-    return StoredEvent(seq, "shop", "/web", str(seq), kind, admission, run, "{}")
+def event(seq: int, kind: str = "ticket.created", admission: Any = None, run: str | None = None) -> EventToFeed:
+    return EventToFeed(seq, "shop", "/web", str(seq), kind, admission, run, "{}")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_types_and_patterns_of_types(pattern, count):
 
 
 async def test_events_of_two_apps_are_not_for_one_agent():
-    other = StoredEvent(2, "bank", "/web", "2", "ticket.created")
+    other = EventToFeed(2, "bank", "/web", "2", "ticket.created")
     with pytest.raises(ValueError, match="belong to the apps bank and shop"):
         await plan_feed(Events(event(1), other), Feeding("ticket.created", 0, 1, "later"))
 

@@ -84,6 +84,9 @@ async def test_only_errors_that_cannot_be_read_are_left_out(error: Exception):
         async def fetch(self, name: str, *parameters: Any) -> list[Any]:
             raise error
 
+        def read_clock(self) -> None:
+            return None
+
     if isinstance(error, StoreUnavailable):
         with pytest.raises(StoreUnavailable):
             await retried(Database(), "desk", 0)

@@ -40,7 +40,9 @@ def runs() -> Runs:
 
 @pytest.fixture
 def waiting(runs: Runs) -> Results:
-    return Results(runs, SimpleNamespace(on_committed=None), listen=nothing)
+    database: Any = runs
+    journal: Any = SimpleNamespace(on_committed=None)
+    return Results(database, journal, listen=nothing)
 
 
 async def test_callers_that_keep_coming_do_not_put_off_the_look_for_those_that_wait(

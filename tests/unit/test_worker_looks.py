@@ -15,9 +15,10 @@ from wakeful.functions.options import AgentOptions
 
 
 class Poked:
-    """A store that says that it was looked at."""
+    """A store that says that its journal was poked."""
 
     def __init__(self) -> None:
+        self.journal = self
         self.count = 0
         self.looked = asyncio.Event()
 

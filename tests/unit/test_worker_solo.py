@@ -25,16 +25,16 @@ class HeldStore:
 
     def __init__(self) -> None:
         self.claims: asyncio.Queue[tuple[ClaimRuns, asyncio.Future[Claimed]]] = asyncio.Queue()
+        self.journal = self
 
-    async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed:
+    async def do(self, request: ClaimRuns | ForgetRuns) -> Claimed | int:
+        if isinstance(request, ForgetRuns):
+            return 0
         answer: asyncio.Future[Claimed] = asyncio.get_running_loop().create_future()
-        if now:
+        if not request.rests:
             request.wanted = request.wants()
             self.claims.put_nowait((request, answer))
         return await answer
-
-    async def forget(self, request: ForgetRuns) -> int:
-        return 0
 
     def poke(self) -> None: ...
 
@@ -60,16 +60,16 @@ async def test_one_that_was_found_just_as_the_worker_became_idle_is_claimed_at_o
     await worker.start()
     try:
         request, answer = await store.claims.get()
-        answer.set_result(Claimed([a_claim("neighbour")], request.wanted, None, solo_waiting=False))
+        answer.set_result(Claimed([a_claim("neighbour")], request.wanted.agents, None, solo_waiting=False))
         worker.look()
         async with asyncio.timeout(60):
             request, answer = await store.claims.get()
-            assert not request.solo()  # the neighbour runs
+            assert not request.wanted.alone  # the neighbour runs
             executor.running["neighbour"].set()
             await worker.idle()
-            answer.set_result(Claimed([], request.wanted, None, solo_waiting=True))
+            answer.set_result(Claimed([], request.wanted.agents, None, solo_waiting=True))
             request, answer = await store.claims.get()
-            assert request.solo()
+            assert request.wanted.alone
     finally:
         await worker.stop(0)
 
@@ -80,7 +80,7 @@ async def test_one_that_somebody_else_is_just_holding_is_looked_for_later_and_no
     await worker.start()
     try:
         request, answer = await store.claims.get()
-        answer.set_result(Claimed([], request.wanted, 3_600_000_000, solo_waiting=True, alone=True))
+        answer.set_result(Claimed([], request.wanted.agents, 3_600_000_000, solo_waiting=True, alone=True))
         for _ in range(20):
             await asyncio.sleep(0)
         assert store.claims.empty()

@@ -1,6 +1,6 @@
 """The HTTP side as one Starlette app. Plain routes and plain ASGI: what intake costs should be the store's time, not ours.
 
-Guard (Host, token) ──► routes ──► Door, Reader, Store
+Guard (Host, token) ──► routes ──► Door, Reader, Doer
                           └─ whatever goes wrong ──► problem+json
 """
 
@@ -18,14 +18,14 @@ from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.ports import Agents, Door, Reader, Results, Store, Webhooks
+from wakeful.api.ports import Agents, Door, Reader, Results, Webhooks
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
 from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
-from wakeful.stores.request import Actor
+from wakeful.stores.request import Actor, Doer
 from wakeful.surface.http import resource_routes
 from wakeful.triggers.releasing import Releasing
 
@@ -33,7 +33,7 @@ from wakeful.triggers.releasing import Releasing
 def create_api(
     door: Door,
     reader: Reader,
-    store: Store,
+    store: Doer,
     agents: Agents,
     *,
     schedules: Any = None,

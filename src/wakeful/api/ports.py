@@ -7,20 +7,18 @@ All are protocols, so that the API can be tested and run without a store.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
 from wakeful.operations import checking_in, quarantine
-from wakeful.stores.request import Request
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
 
 Shown = dict[str, Any]
-R = TypeVar("R")
 
 
 class Door(Protocol):
@@ -33,7 +31,7 @@ class Door(Protocol):
         idempotency: tuple[str, str] | None = None,
         agent: str | None = None,
         by: By = "outside",
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
         is not for those `by` whom it comes.
@@ -85,14 +83,6 @@ class Reader(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
 
     async def health(self) -> Shown:
         """The parts and how they are; raises StoreUnavailable or SchemaMismatch."""
-        ...
-
-
-class Store(Protocol):
-    """The verbs by which people change what is stored. Every one may raise StoreUnavailable."""
-
-    async def do(self, request: Request[R], /) -> R:
-        """Carry out what a verb of a resource asks for."""
         ...
 
 

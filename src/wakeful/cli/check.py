@@ -194,11 +194,11 @@ def store_problem(arguments: argparse.Namespace, app: Declarations | None) -> st
     try:
         path = sqlite_path(chosen_store(arguments, app))
         if path is not None:
-            from wakeful.stores.sqlite import refuse_network_file_system
+            from wakeful.stores.sqlite_connecting import refuse_network_file_system
 
             refuse_network_file_system(path)
         else:
-            from wakeful.stores.postgres import driver
+            from wakeful.stores.postgres_connections import driver
 
             driver()
     except WakefulError as error:

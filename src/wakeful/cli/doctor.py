@@ -37,10 +37,10 @@ from wakeful.shell.carrying import number
 from wakeful.shell.opening import chosen_store, is_store
 from wakeful.shell.terminal import hanging, plain, print_json, terminal
 from wakeful.size import in_bytes
+from wakeful.stores.database import Database
 from wakeful.stores.grants import lacking, needed
 from wakeful.stores.migrations import Standing, standing
 from wakeful.stores.origins import Origin
-from wakeful.stores.store import Database
 from wakeful.version import __version__
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def is_ours(path: Path) -> bool:
 
 def file(path: Path) -> Iterator[Finding]:
     """The file of a SQLite store, and the place it is in."""
-    from wakeful.stores.sqlite import refuse_network_file_system
+    from wakeful.stores.sqlite_connecting import refuse_network_file_system
 
     folder = path.absolute().parent
     try:
@@ -297,7 +297,7 @@ async def origin(database: Database, reader: Reader, url: str) -> list[Finding]:
 
 async def server(url: str) -> list[Finding]:
     """PostgreSQL's version, and the settings without which "accepted" would not mean "on disk"."""
-    from wakeful.stores.postgres import OLDEST_VERSION, driver
+    from wakeful.stores.postgres_connections import OLDEST_VERSION, driver
 
     asyncpg = driver()
     connection = await asyncpg.connect(url, timeout=5)

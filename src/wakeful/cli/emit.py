@@ -23,7 +23,7 @@ from wakeful.shell.arguments import (
 )
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -86,7 +86,7 @@ async def _emit(
     app: Declarations, arguments: argparse.Namespace, event: Event
 ) -> tuple[dict[str, Any], str | None, int]:
     async with sending(app, arguments.store) as runtime:
-        sent = Sent(actor_of(arguments), "emit", f"{event.type} from {event.source}")
+        sent = SentBy(actor_of(arguments), "emit", f"{event.type} from {event.source}")
         receipt = (await runtime.door.accept([event], sent=sent))[0]
         workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
         stored = await runtime.reader.event(event.id) if receipt.status == "unmatched" else None

@@ -26,7 +26,7 @@ from wakeful.shell.arguments import (
 from wakeful.shell.life import Stopping, live
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -80,7 +80,7 @@ run_command = Command(declare, execute)
 async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
     event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
     async with sending(app, arguments.store) as runtime:
-        sent = Sent(actor_of(arguments), "run", f"agent {arguments.agent}")
+        sent = SentBy(actor_of(arguments), "run", f"agent {arguments.agent}")
         receipt = (await runtime.door.accept([event], agent=arguments.agent, by="app", sent=sent))[0]
         if not receipt.runs:
             return _no_run(receipt, arguments)

@@ -11,7 +11,6 @@ from typing import Any
 from rich.console import Console, Group
 from rich.live import Live
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from wakeful.demo.app import STEPS
@@ -29,10 +28,8 @@ PROGRESS = (
 AROUND = 12  # lines that are neither runs nor messages
 REMEMBERED = 60
 DEAD_STAY = 8.0
-COUNTER = 26
+COUNTER, EVENT, BAR = 26, 25, 6  # the widths of a counter, of the event of a run, and of its steps
 COLOURS = {"dead letters": "red", "retries": "yellow", "held for a person": "magenta"}  # of a counter above 0
-EVENT = 25
-COLUMNS = {"agent": 7, "event": EVENT, "state": 7, "steps": 5, " try": 4, "  time": 6, " note": None}
 STATES = {**STYLES, "running": "bold blue", "held": "bold magenta", "dead": "bold red"}
 MARKS = {
     "done": ("✓", "#", "green"),
@@ -95,14 +92,16 @@ class LiveView:
         typed = typed[: room - 2]
         told = max(1, min(9, room // 3), len(typed) + 1)
         messages = stage.messages[len(typed) - told :]
+        seats = self.seat(list(stage.runs.values())[-REMEMBERED:], room - told)
         now, fate = stage.headline, "kept" if stage.keep else "removed at the end; --keep keeps it"
         return Group(
             *self._title(stage, width),
             one_line((" ▸ ", "dim"), (now.text, now.style or "bold")) if now else Text(),
             Text(),
-            self._counters(stage),
+            *self._counters(stage),
             Text(),
-            self._runs(stage, room - told),
+            one_line((f" {'agent':8}{'event':{EVENT}} {'state':8}{'steps':{BAR}} try   time  note", "dim")),
+            *(self._row(stage, stage.runs[seat]) if seat else Text() for seat in seats),
             Text(),
             *(one_line((f" {clock(one.at)}  ", "dim"), (one.text, one.style.replace("bold ", ""))) for one in messages),
             *[Text()] * (told - len(typed) - len(messages)),
@@ -117,27 +116,19 @@ class LiveView:
         title.pad_right(max(1, width - title.cell_len - right.cell_len))
         return title.append_text(right), Rule(style="dim")
 
-    def _counters(self, stage: Stage) -> Table:
+    def _counters(self, stage: Stage) -> list[Text]:
         worker = f"{stage.worker.process.pid} {'at work' if stage.at_work else 'starts'}" if stage.worker else "none"
         cells = []
         for name, count in stage.counts().items():
             colour = ("red" if count else "green") if name.endswith("twice") else COLOURS.get(name, "") if count else ""
-            cells.append(one_line((f"{name} ", "dim"), (str(count), f"bold {colour}")))
-        cells.insert(2, one_line(("worker ", "dim"), (worker, "bold green" if stage.at_work else "bold red")))
-        table = Table.grid(padding=(0, 0, 0, 1), pad_edge=True, expand=True)
-        for width in (COUNTER, COUNTER, None):
-            table.add_column(width=width, ratio=None if width else 1, no_wrap=True)
-        for first in range(0, len(cells), 3):
-            table.add_row(*cells[first : first + 3])
-        return table
-
-    def _runs(self, stage: Stage, places: int) -> Table:
-        table = Table(box=None, padding=(0, 0, 0, 1), header_style="dim", expand=True)
-        for name, width in COLUMNS.items():
-            table.add_column(name, width=width, ratio=None if width else 1, no_wrap=True)
-        for seat in self.seat(list(stage.runs.values())[-REMEMBERED:], places):
-            table.add_row(*(self._row(stage, stage.runs[seat]) if seat else ()))
-        return table
+            cells.append(one_line((f" {name} ", "dim"), (str(count), f"bold {colour}")))
+        cells.insert(2, one_line((" worker ", "dim"), (worker, "bold green" if stage.at_work else "bold red")))
+        for cell in cells:
+            cell.align("left", COUNTER)
+        rows = [one_line().join(cells[first : first + 3]) for first in range(0, len(cells), 3)]
+        for row in rows:
+            row.rstrip()
+        return rows
 
     def seat(self, runs: list[dict[str, Any]], places: int) -> list[str]:
         """Which run is shown in which line, by its id. `runs` are the newest ones, oldest first.
@@ -160,21 +151,20 @@ class LiveView:
         self._seats = seats
         return seats
 
-    def _row(self, stage: Stage, run: dict[str, Any]) -> list[Text]:
+    def _row(self, stage: Stage, run: dict[str, Any]) -> Text:
         state, subject, (marks, note) = run["state"], subject_of(run), progress_of(stage, run)
         kind = cut(run["event"]["type"], EVENT - 1 - len(subject))  # not the subject, which tells runs apart
         faded = "" if is_open(run) or state == "dead" else "dim"
         end = seconds_of(run["finished_at"]) if run["finished_at"] else time.time()
+        lasted = f"{max(0.0, end - seconds_of(run['created_at'])):.1f} s"
         tries = max(run["attempts"] + run["crashes"], int(run["started_at"] is not None))
-        return [
-            Text(run["agent"], faded),
-            Text(f"{kind} {subject}", faded),
-            Text(state, STATES.get(state, "")),
-            Text.assemble(*((MARKS[mark][self._symbol], MARKS[mark][2]) for mark in marks)),
-            Text(f"{tries or '':>4}", faded),
-            Text(f"{max(0.0, end - seconds_of(run['created_at'])):4.1f} s", faded),
-            Text(f" {note}", "red" if state == "dead" else faded or "yellow"),
-        ]
+        return one_line(
+            (f" {run['agent']:8}{f'{kind} {subject}':{EVENT}} ", faded),
+            (f"{state:8}", STATES.get(state, "")),
+            *((MARKS[mark][self._symbol], MARKS[mark][2]) for mark in marks),
+            (f"{'':{BAR - len(marks)}}{tries or '':>4}{lasted:>7}", faded),
+            (f"  {note}", "red" if state == "dead" else faded or "yellow"),
+        )
 
 
 def choose_view(console: Console) -> LiveView | PlainView:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from wakeful.archive import append_to_day
 from wakeful.clock import Microseconds
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.alarms import ResolveAlarms
 from wakeful.stores.verbs.keeping import Family
 
@@ -21,17 +22,11 @@ class WholeRuns(Protocol):
     async def time(self) -> Microseconds: ...
 
 
-class ResolvingStore(Protocol):
-    """Where the alarm about the archive is resolved."""
-
-    async def resolve_alarms(self, request: ResolveAlarms, /) -> Any: ...
-
-
 class Archive:
     """Files in a folder, one for each day."""
 
     def __init__(
-        self, app: str, folder: Path, reader: WholeRuns, store: ResolvingStore, alarm: Callable[[str, str], None]
+        self, app: str, folder: Path, reader: WholeRuns, store: Doer, alarm: Callable[[str, str], None]
     ) -> None:
         self._key = f"archive/{app}"
         self._folder = folder
@@ -47,7 +42,7 @@ class Archive:
         if runs:
             await asyncio.to_thread(append_to_day, self._folder, runs, await self._reader.time())
             if self._alarmed:
-                await self._store.resolve_alarms(ResolveAlarms([self._key]))
+                await self._store.do(ResolveAlarms([self._key]))
                 self._alarmed = False
 
     def note_trouble(self, text: str) -> None:

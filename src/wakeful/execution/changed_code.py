@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.endings import alarm_of_held
 from wakeful.execution.handler import Handler
@@ -11,23 +9,16 @@ from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.versions import NewCode, is_note, not_asked_for
 from wakeful.model import Claim
 from wakeful.stores.alarm import Alarm
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.change import NoteChange
 from wakeful.stores.verbs.progress import LeaveRun
 from wakeful.telemetry.logger import logger_of
 
 
-class NotingStore(Protocol):
-    """What is needed of the store."""
-
-    async def leave(self, request: LeaveRun) -> None: ...
-
-    async def note_change(self, request: NoteChange) -> None: ...
-
-
 class ChangedCode:
     """Meets changes of agents' code."""
 
-    def __init__(self, store: NotingStore, surroundings: Surroundings) -> None:
+    def __init__(self, store: Doer, surroundings: Surroundings) -> None:
         self._store = store
         self._around = surroundings
         self._log = logger_of(part="executor")
@@ -43,12 +34,12 @@ class ChangedCode:
         if reason is not None:
             self._log.warning("held for a person: its code changed", run=claim.id, was=change.was, now=change.now)
             held = alarm_of_held(self._around, claim, "version", reason)
-            await self._store.leave(LeaveRun(claim, "held", "held", reason=reason, alarm=held, by_itself=True))
+            await self._store.do(LeaveRun(claim, "held", "held", reason=reason, alarm=held, by_itself=True))
             return False
         restart = way == "restart"
         alarm = self._again_alarm(claim, change) if restart and change.before else None
         fact = change.fact(now, restarted=restart)
-        await self._store.note_change(NoteChange(claim, fact, change.now, restart, alarm))
+        await self._store.do(NoteChange(claim, fact, change.now, restart, alarm))
         if restart:
             self._log.warning("its code changed: it starts from the top", run=claim.id, was=change.was, now=change.now)
             claim.steps = []
@@ -69,7 +60,7 @@ class ChangedCode:
         key = f"change/{self._around.app}/{claim.agent}"
         alarm = Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
         fact = change.unasked(names, self._around.clock.now())
-        await self._store.note_change(NoteChange(claim, fact, alarm=alarm))
+        await self._store.do(NoteChange(claim, fact, alarm=alarm))
 
     def _again_alarm(self, claim: Claim, change: NewCode) -> Alarm:
         """One restart is what was asked for. More of the same run may be two versions that take turns."""

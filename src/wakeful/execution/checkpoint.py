@@ -28,6 +28,8 @@ from wakeful.model import Step
 from wakeful.redaction import redact
 from wakeful.stored_errors import describe, restore, words_of
 from wakeful.stores.notes import note
+from wakeful.stores.user_transaction import transact_step
+from wakeful.stores.verbs.progress import TransactStep
 from wakeful.values import digest_of_arguments, from_text, read_back, returns_of, to_text
 
 ARGUMENTS_SHOWN = 4_000
@@ -174,8 +176,8 @@ class Checkpoint:
                 return context.run(function, database)
 
         try:
-            locks = locks_held(claim)
-            stored = await store.transact_step(claim, self._key, work, to_step, locks=locks, cause=attempt.cause)
+            request = TransactStep(claim, self._key, work, to_step, locks_held(claim), attempt.cause)
+            stored = await transact_step(store, request)
             claim.finished += 1
             return stored
         finally:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from wakeful.clock import SECOND, Duration, Microseconds, duration, readable, seconds, written
 from wakeful.clock import to_second as time_text
@@ -30,9 +30,13 @@ from wakeful.stores.verbs.circuits import (
     CircuitChange,
     CircuitChanged,
     StoredCircuit,
+    circuits_of,
     closed,
     recovers,
 )
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
 LONGEST_REST: Microseconds = 300 * SECOND
@@ -242,14 +246,6 @@ def verdict(error: BaseException) -> Literal["failed", "worked"] | None:
 # the part that a process keeps
 
 
-class CircuitStore(Protocol):
-    """What circuits need of the store."""
-
-    async def change_circuit(self, request: ChangeCircuit) -> CircuitChanged: ...
-
-    async def circuits(self, app: str) -> list[StoredCircuit]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Shut:
     """A dependency that may not be called now, and why."""
@@ -264,7 +260,7 @@ class Circuits(Service):
     name = "circuits"
 
     def __init__(
-        self, app: str, settings: Mapping[str, Circuit], store: CircuitStore, *, time_passes: bool = True
+        self, app: str, settings: Mapping[str, Circuit], store: DatabaseStore, *, time_passes: bool = True
     ) -> None:
         super().__init__()
         self._app = app
@@ -338,7 +334,7 @@ class Circuits(Service):
 
     async def refresh(self) -> list[StoredCircuit]:
         """The copies, as the rows are now."""
-        found = await self._store.circuits(self._app)
+        found = await circuits_of(self._store.database, self._app)
         self._copies = {circuit.name: circuit for circuit in found}
         return found
 
@@ -356,7 +352,7 @@ class Circuits(Service):
 
     async def _change(self, name: str, change: Any) -> CircuitChanged:
         rest = self.settings_of(name).rest
-        changed = await self._store.change_circuit(ChangeCircuit(self._app, name, rest, change))
+        changed = await self._store.do(ChangeCircuit(self._app, name, rest, change))
         circuit, before = changed.circuit, self._copies.get(name)
         if circuit.state == "closed" and not circuit.failures:
             self._copies.pop(name, None)

@@ -408,9 +408,9 @@ async def save_effect(attempt: Attempt, effect: Effect) -> None:
     """Store what became of an effect."""
     around, claim = attempt.surroundings, attempt.claim
     if effect.once is not None:
-        await around.store.save_once(SaveOnce(claim, around.app, effect))
+        await around.store.do(SaveOnce(claim, around.app, effect))
     else:
-        await around.store.save_effect(SaveEffect(claim, effect))
+        await around.store.do(SaveEffect(claim, effect))
 
 
 def abandoned(effect: Effect) -> EffectAbandoned:

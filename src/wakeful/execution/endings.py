@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json, to_json
 
@@ -23,22 +23,12 @@ from wakeful.functions.retry import Retry, decide, signature
 from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
 from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, held_alarm
-from wakeful.stores.request import Actor
+from wakeful.stores.request import Actor, Doer
 from wakeful.stores.tampered import WHAT_TO_DO
-from wakeful.stores.verbs.cancel import Cancelled, CancelRun
+from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.failing import Streak
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun
 from wakeful.telemetry.logger import logger_of
-
-
-class EndingStore(Protocol):
-    """Where these endings go."""
-
-    async def finish(self, request: FinishRun) -> None: ...
-
-    async def leave(self, request: LeaveRun) -> None: ...
-
-    async def cancel(self, request: CancelRun) -> Cancelled | None: ...
 
 
 @dataclass(slots=True)
@@ -51,7 +41,7 @@ class Ended:
 class Endings:
     """Settles attempts. `failing`: agents whose last runs ended dead; their next success is good news."""
 
-    def __init__(self, store: EndingStore, surroundings: Surroundings) -> None:
+    def __init__(self, store: Doer, surroundings: Surroundings) -> None:
         self._store = store
         self._around = surroundings
         self.failing: set[str] = set()
@@ -67,7 +57,7 @@ class Endings:
                 due = earliest_wait(attempt.record, attempt.ledger)
                 delay = self._before_deadline(claim, agent, max(0, (due or 0) - self._around.clock.now()))
                 steps = attempt.record.pending()
-                await self._store.leave(
+                await self._store.do(
                     LeaveRun(
                         claim,
                         "waiting",
@@ -95,7 +85,7 @@ class Endings:
                 alarm = alarm_of_held(
                     self._around, claim, reason.partition(": ")[0] if attempt.held_for else "run", reason
                 )
-                await self._store.leave(
+                await self._store.do(
                     LeaveRun(
                         claim,
                         "held",
@@ -112,7 +102,7 @@ class Endings:
                 why = None if shut is None else shut.reason
                 self._log.warning("parked", reason=why)
                 steps = attempt.record.pending()
-                await self._store.leave(
+                await self._store.do(
                     LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place, clear=noted(claim))
                 )
             case "stuck":
@@ -123,15 +113,13 @@ class Endings:
                     return await self.failed(claim, agent, stuck, attempt.record.pending())
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
                 asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
-                await self._store.cancel(
-                    CancelRun(claim.id, claim=claim, by=Actor(asked.by, "worker"), note=asked.note)
-                )
+                await self._store.do(CancelRun(claim.id, claim=claim, by=Actor(asked.by, "worker"), note=asked.note))
                 raise asked
             case "released" if attempt.cut_off is not None:
                 return await self.failed(claim, agent, attempt.cut_off, attempt.record.pending())
             case "released":
                 steps = attempt.record.pending()
-                await self._store.leave(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
+                await self._store.do(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
             case "lost" | "cancelled" | None:
                 pass
         return Ended()
@@ -157,7 +145,7 @@ class Endings:
                 "the run failed; trying again", error=words, again_in=readable(delay), why=decision.reason
             )
             note = note_of(trouble, claim, error, now, options.attempts)
-            await self._store.leave(
+            await self._store.do(
                 LeaveRun(
                     claim,
                     "waiting",
@@ -173,7 +161,7 @@ class Endings:
             return Ended(delay)
         if decision.denied:
             self._log.warning("the run was denied", reason=words_of(error))
-            await self._store.finish(
+            await self._store.do(
                 FinishRun(
                     claim,
                     "denied",
@@ -193,7 +181,7 @@ class Endings:
         self._log.error("held for a person: tampered with", run=claim.id, reason=reason)
         held = alarm_of_held(self._around, claim, "tampering", reason)
         try:
-            await self._store.leave(
+            await self._store.do(
                 LeaveRun(claim, "held", "held", reason=reason, steps=list(steps), alarm=held, by_itself=True)
             )
         except ClaimLost as lost:
@@ -248,7 +236,7 @@ class Endings:
         words = f"{error.get('type')}: {error.get('message')}"
         self.failing.add(request.claim.agent)
         try:
-            await self._store.finish(request)
+            await self._store.do(request)
         except CancelAsked as asked:
             if asked.by == ON_FAILURE:
                 self._log.warning("failed for good; what it did is undone first", error=words, reason=request.reason)

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 from pydantic_core import from_json
@@ -31,10 +31,10 @@ from wakeful.errors import (
 )
 from wakeful.execution.acting import settle_effects
 from wakeful.execution.attempt import CURRENT, Attempt
-from wakeful.execution.changed_code import ChangedCode, NotingStore
+from wakeful.execution.changed_code import ChangedCode
 from wakeful.execution.compensation import compensate
 from wakeful.execution.data import edit, read_events
-from wakeful.execution.endings import Ended, Endings, EndingStore
+from wakeful.execution.endings import Ended, Endings
 from wakeful.execution.failing import take_note
 from wakeful.execution.handler import Handler, refuse_without_key
 from wakeful.execution.release import release
@@ -45,32 +45,22 @@ from wakeful.execution.tampering import refuse_tampered_claim
 from wakeful.execution.verifying import verify
 from wakeful.execution.versions import NewCode, change_of, version_of
 from wakeful.functions.call import call, is_async
-from wakeful.model import Claim, Effect, Event, Outcome
+from wakeful.model import Claim, Event, Outcome
 from wakeful.stores.tampered import Tampered
-from wakeful.stores.verbs.cancel import FinishCancelled
+from wakeful.stores.verbs.cancel import FinishCancelled, failed_with
 from wakeful.stores.verbs.commit import CloseRun, CommitRun
+from wakeful.stores.verbs.effects import effects_to_undo
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun
 from wakeful.telemetry.logger import logger_of
 
-
-class SettlingStore(EndingStore, NotingStore, Protocol):
-    """Where an attempt's ending goes."""
-
-    async def commit(self, request: CommitRun) -> None: ...
-
-    async def close_run(self, request: CloseRun) -> None: ...
-
-    async def effects_to_undo(self, claim: Claim) -> list[Effect]: ...
-
-    async def failed_with(self, claim: Claim) -> str | None: ...
-
-    async def finish_cancelled(self, request: FinishCancelled) -> None: ...
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 
 class Executor:
     """Executes claims."""
 
-    def __init__(self, store: SettlingStore, surroundings: Surroundings, read_event: Callable[[str], Event]) -> None:
+    def __init__(self, store: DatabaseStore, surroundings: Surroundings, read_event: Callable[[str], Event]) -> None:
         self._store = store
         self._around = surroundings
         self._read_event = read_event
@@ -117,7 +107,7 @@ class Executor:
         structlog.contextvars.bind_contextvars(run=claim.id, agent=claim.agent, trace=event.traceparent)
         try:
             if (refusal := self._refuse_start(claim, agent)) is not None:
-                await (self._endings.finish_dead(refusal) if refusal.state == "dead" else self._store.finish(refusal))
+                await (self._endings.finish_dead(refusal) if refusal.state == "dead" else self._store.do(refusal))
                 return Ended()
             if misfit is not None:
                 return await self._endings.failed(claim, agent, misfit)
@@ -172,7 +162,7 @@ class Executor:
                     await self._changed.report(attempt, change)
                 if isinstance(ending, FinishRun):
                     ending.well_again = self._endings.is_well_again(claim, done=ending.state == "done")
-                    await self._store.finish(ending)
+                    await self._store.do(ending)
                     return Ended()
                 ending.well_again = self._endings.is_well_again(claim, done=ending.then == "done")
                 await self._commit(ending)
@@ -182,7 +172,7 @@ class Executor:
             await release(attempt)
             outcome = replace(claim.committed, execution="ok")
             well_again = self._endings.is_well_again(claim, done=True)
-            await self._store.close_run(CloseRun(claim, outcome, claim.output, well_again=well_again))
+            await self._store.do(CloseRun(claim, outcome, claim.output, well_again=well_again))
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             while task is not None and task.cancelling():
@@ -200,7 +190,7 @@ class Executor:
             return await self._endings.tampered(claim, error, attempt.record.pending())
         except StateChanged as error:
             self._log.info("the state changed meanwhile; the run goes again", error=str(error))
-            await self._store.leave(LeaveRun(claim, "ready", "waited", reason=str(error), clear=[STATE_FACT]))
+            await self._store.do(LeaveRun(claim, "ready", "waited", reason=str(error), clear=[STATE_FACT]))
             return Ended(0)
         except (KeyboardInterrupt, GeneratorExit):
             raise
@@ -220,19 +210,21 @@ class Executor:
         attempt.task = asyncio.current_task()
         on_attempt(attempt)
         by, note = claim.cancelled or ("", None)
-        failed = await self._store.failed_with(claim)
+        failed = await self._store.patiently(lambda: failed_with(self._store.database, claim))
         if failed is not None and isinstance(failed, Tampered):
             return await self._endings.tampered(claim, PayloadTampered(str(failed.finding)))
         what = "cancelled" if failed is None else "failed for good"
         self._log.info(f"{what}; undoing what it did", run=claim.id, by=by, note=note)
         try:
-            became = await compensate(attempt, await self._store.effects_to_undo(claim))
+            became = await compensate(
+                attempt, await self._store.patiently(lambda: effects_to_undo(self._store.database, claim))
+            )
             if failed is not None:
                 await self._endings.dead_after_undo(claim, agent, from_json(failed), became)
                 return Ended()
             reason = f"cancelled by {by}" + (f": {note}" if note else "") + became
             outcome = replace(claim.committed or Outcome(), execution="cancelled")
-            await self._store.finish_cancelled(FinishCancelled(claim, self._around.app, reason, outcome))
+            await self._store.do(FinishCancelled(claim, self._around.app, reason, outcome))
         except asyncio.CancelledError:
             await calm()
             if attempt.interrupted is not None:
@@ -274,7 +266,7 @@ class Executor:
         return await verify(attempt, agent, output)
 
     async def _commit(self, request: CommitRun) -> None:
-        await self._store.commit(request)
+        await self._store.do(request)
         if request.then == "held":
             self._log.warning("held for a person: its output did not pass", reason=request.reason)
         elif request.deliveries:

@@ -67,29 +67,29 @@ class Hearing:
     async def start(self) -> None:
         """From here on every part is woken."""
         self.hear()
-        if hasattr(self._database, "listen"):
-            await self._database.listen()
+        listener = getattr(self._database, "listener", None)
+        if listener is not None:
+            listener.start()
 
     def hear(self) -> None:
         """Take news from the database, as far as it has callbacks for them."""
         database = self._database
-        if hasattr(database, "on_ready"):
-            database.on_ready = self.look
-        if hasattr(database, "on_change"):
+        listener = getattr(database, "listener", None)
+        if listener is None:
             database.on_change = lambda: self.look(Ready())
-        if hasattr(database, "on_results"):
-            database.on_results = self._results.hear
+        else:
+            listener.on_ready, listener.on_results = self.look, self._results.hear
 
     async def listen_for_results(self) -> None:
         """Hear only of runs that end in other processes: for a process that connected to the store and does not work."""
         database = self._database
-        if hasattr(database, "on_results"):
-            database.on_results = self._results.hear
-        if hasattr(database, "on_change"):
+        listener = getattr(database, "listener", None)
+        if listener is None:
             database.on_change = self._results.wake
-        if hasattr(database, "listen"):
-            database.on_ready = lambda ready: None if ready.agents else self._results.wake()
-            await database.listen()
+            return
+        listener.on_results = self._results.hear
+        listener.on_ready = lambda ready: None if ready.agents else self._results.wake()
+        listener.start()
 
     def look(self, ready: Ready) -> None:
         """Another process made something ready, changed something, or has joined. Where it does not say for which agents, one look

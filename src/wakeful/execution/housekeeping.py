@@ -11,12 +11,12 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 from wakeful.clock import Microseconds, duration
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
-from wakeful.stores.keeping import OldEvent
+from wakeful.stores.keeping import Keeper
 from wakeful.stores.verbs.keeping import Family, RemoveTraces
 from wakeful.stores.verbs.quarantine_room import CutQuarantine
 from wakeful.stores.verbs.sources import ForgetOld
@@ -38,48 +38,6 @@ BLOBS_AT_A_TIME = 10_000
 ITEMS_OUTLIVE_EVENTS = duration("1h")
 
 Archive = Callable[[Sequence[Family]], Awaitable[None]]
-
-
-class Keeping(Protocol):
-    """What the housekeeper needs of the store."""
-
-    async def time(self) -> Microseconds: ...
-
-    async def span(self, table: Literal["runs", "events"]) -> tuple[int, int]: ...
-
-    async def old_families(
-        self,
-        app: str,
-        after: int,
-        upto: int,
-        before: Microseconds,
-        *,
-        wanted: Callable[[str, Microseconds], Microseconds | None],
-    ) -> list[tuple[str, Family]]: ...
-
-    async def remove_families(self, families: list[Family]) -> list[str]: ...
-
-    async def old_events(self, app: str, after: int, upto: int, before: Microseconds) -> list[OldEvent]: ...
-
-    async def old_idempotency(
-        self, app: str, after: str, before: Microseconds, most: int
-    ) -> tuple[list[str], str | None]: ...
-
-    async def empty_keys(self, app: str, most: int) -> list[tuple[str, str]]: ...
-
-    async def agents_with_schedules(self, app: str) -> list[str]: ...
-
-    async def sources_with_gone(self, app: str) -> list[tuple[str, Microseconds]]: ...
-
-    async def oldest_event(self) -> Microseconds | None: ...
-
-    async def forget_old(self, request: ForgetOld) -> int: ...
-
-    async def cut_quarantine(self, request: CutQuarantine) -> int: ...
-
-    async def unreferenced(self, after: str, before: Microseconds, most: int) -> tuple[set[str], str]: ...
-
-    async def remove_traces(self, request: RemoveTraces) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +67,7 @@ class Housekeeper(Service):
 
     def __init__(
         self,
-        keeper: Keeping,
+        keeper: Keeper,
         retention: Retention,
         *,
         archive: Archive | None = None,

@@ -19,6 +19,7 @@ from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, EffectFacts
 from wakeful.redaction import redact
 from wakeful.stored_errors import words_of
+from wakeful.stores.origins import was_restored
 from wakeful.stores.verbs.effects import OpenEffect
 from wakeful.stores.verbs.operation_keys import OpenOnce
 from wakeful.values import arguments_of, plain, schema_of_result
@@ -70,13 +71,13 @@ async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str
     ledger of then cannot know: it is settled like a call whose process died.
     """
     store = attempt.surroundings.store
-    if store.restored_before and await store.was_restored(attempt.claim):
+    if store.database.restored_before and await was_restored(store.database, attempt.claim):
         return "unknown", RESTORED
     return "intent", None
 
 
 async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
-    """Policy is asked in the transaction that stores the intent. What it does not allow is refused, or held."""
+    """Policy is asked just before the transaction that stores the intent. An effect that it does not allow is refused, or held."""
     answer = await store_intent(attempt, action, effect)
     if isinstance(answer, Decision):
         if answer.answer == "deny":
@@ -106,31 +107,31 @@ async def store_intent(
         action.options.risk,
         effect.arguments,
     )
-    judge = (lambda _: ALLOWED) if judged else around.judge
+    decision = ALLOWED if judged else around.judge(facts)
     request = (
         OpenEffect(
             claim,
             around.app,
             effect,
-            lambda: judge(facts),
+            decision,
             locks_held(claim),
             undoes_key=None if undoes is None else undoes.business_key,
         )
         if effect.once is None
-        else OpenOnce(claim, around.app, effect, lambda: judge(facts), locks_held(claim), span=action.options.once_for)
+        else OpenOnce(claim, around.app, effect, decision, locks_held(claim), span=action.options.once_for)
     )
     if action.reference in around.declared or effect.undoes is not None:
-        return await around.store.open_effect(request)
+        return await around.store.do(request)
     request.declares = (around.app, action.reference, action.name, schema_of_result(action.function))
-    stored = await around.store.open_effect(request)
+    stored = await around.store.do(request)
     around.declared.add(action.reference)
     return stored
 
 
 async def store_held(attempt: Attempt, effect: Effect, undoes: Effect) -> None:
     """Store an undo that waits for a person from the start: policy is not asked, because nothing is to happen."""
-    request = OpenEffect(attempt.claim, attempt.app, effect, lambda: ALLOWED, undoes_key=undoes.business_key)
-    await attempt.surroundings.store.open_effect(request)
+    request = OpenEffect(attempt.claim, attempt.app, effect, ALLOWED, undoes_key=undoes.business_key)
+    await attempt.surroundings.store.do(request)
 
 
 async def changed_arguments(attempt: Attempt, action: Action[..., Any], text: str) -> str | None:

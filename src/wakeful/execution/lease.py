@@ -16,27 +16,23 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable
+from wakeful.stores.database import Renewer
 from wakeful.stores.verbs.limits import Limit
 from wakeful.stores.verbs.processes import RegisterProcess, RetireProcess
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage, outage_is_over
 
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
+
 LEASE: Microseconds = 15 * SECOND
 BEFORE_THE_LEASE = 1.0
 SHARE_OF_A_SHORT_LEASE = 0.2
 LOOK_FOR_OTHERS_EVERY = 1.0
-
-
-class Renewer(Protocol):
-    """Renews a lease from its own thread."""
-
-    def renew(self, process: str, lease: Microseconds) -> bool: ...
-
-    def close(self) -> None: ...
 
 
 @runtime_checkable
@@ -55,20 +51,12 @@ class Presence(Renewer, Protocol):
     def gone(self, process: str) -> list[tuple[str, int]]: ...
 
 
-class Registry(Protocol):
-    """Where processes are entered."""
-
-    async def register(self, request: RegisterProcess) -> None: ...
-
-    async def retire(self, request: RetireProcess) -> None: ...
-
-
 class Membership:
     """This process among the others."""
 
     def __init__(
         self,
-        registry: Registry,
+        registry: DatabaseStore,
         make_renewer: Callable[[], Renewer],
         *,
         lease: Microseconds = LEASE,

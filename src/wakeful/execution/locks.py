@@ -121,7 +121,7 @@ class Lock:
     async def _ask(self, *, gives_up: bool) -> HeldLock | LockHolder:
         request = TakeLock(self._claim, self._attempt.app, self.name, gives_up)
         try:
-            return await self._attempt.surroundings.store.take_lock(request)
+            return await self._attempt.surroundings.store.do(request)
         except BaseException:
             # Whoever stopped waiting may have got it, without knowing.
             await self._let_go()
@@ -134,9 +134,7 @@ class Lock:
         attempt = self._attempt
         try:
             if attempt.interrupted in {None, "cancelled"}:
-                await asyncio.shield(
-                    attempt.surroundings.store.free_lock(FreeLock(self._claim, attempt.app, self.name))
-                )
+                await asyncio.shield(attempt.surroundings.store.do(FreeLock(self._claim, attempt.app, self.name)))
         except ClaimLost:
             attempt.interrupt("lost")
             raise

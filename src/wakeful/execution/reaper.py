@@ -5,29 +5,18 @@ left to share the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.clock import Microseconds, seconds
 from wakeful.errors import StoreUnavailable
 from wakeful.service import Service
-from wakeful.stores.verbs.processes import BuryProcess, TakeOver
+from wakeful.stores.verbs.processes import BuryProcess, TakeOver, other_processes, peers_of
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 AFTER_AN_OUTAGE = 3.0
 LOOK_AGAIN_AFTER = 0.5
-
-
-class Cemetery(Protocol):
-    """What the reaper needs of the store."""
-
-    async def others(self, own: str) -> list[tuple[str, Microseconds, bool]]: ...
-
-    async def bury(self, request: BuryProcess) -> int: ...
-
-    async def take_over(self, request: TakeOver) -> int: ...
-
-    async def end_sessions(self, process: str) -> int: ...
-
-    async def peers(self, app: str, own: str) -> dict[str, int]: ...
 
 
 class Reaper(Service):
@@ -37,7 +26,7 @@ class Reaper(Service):
 
     def __init__(
         self,
-        store: Cemetery,
+        store: DatabaseStore,
         own: Callable[[], str],
         *,
         every: float = 5.0,
@@ -62,7 +51,7 @@ class Reaper(Service):
         """
         rest = self._every
         try:
-            others = await self._store.others(self._own())
+            others = await other_processes(self._store.database, self._own())
         except StoreUnavailable:
             self._store_was_gone = True
             raise
@@ -77,7 +66,7 @@ class Reaper(Service):
                 continue
             self._tried.add(process)
             rest = min(rest, LOOK_AGAIN_AFTER)
-            count = await self._store.bury(BuryProcess(process, certain=certain))
+            count = await self._store.do(BuryProcess(process, certain=certain))
             if count:
                 self.log.warning("a process died; its runs are ready again", process=process, runs=count)
         await self._count_peers(frozenset(process for process, left, certain in others if left > 0 and not certain))
@@ -86,14 +75,14 @@ class Reaper(Service):
     async def _count_peers(self, alive: frozenset[str]) -> None:
         """Only when others came or went: what a process has loaded is as it was when it joined."""
         if (self._own(), alive) != self._counted:
-            self._on_peers(await self._store.peers(self._app, self._own()))
+            self._on_peers(await peers_of(self._store.database, self._app, self._own()))
             self._counted = (self._own(), alive)
 
     async def take_over(self, gone: Collection[tuple[str, int]]) -> None:
         """Others are not connected any more, by the locks that they had: take over what can be before their leases are over."""
         for process, guard in gone:
             try:
-                count = await self._store.take_over(TakeOver(process, guard))
+                count = await self._store.do(TakeOver(process, guard))
             except StoreUnavailable:
                 return  # it is looked at again
             if count:
@@ -110,4 +99,4 @@ class Reaper(Service):
         tried, self._tried = self._tried, set()
         for process in tried:
             if alive.get(process, 0) <= 0:
-                await self._store.end_sessions(process)
+                await self._store.database.end_sessions(process)

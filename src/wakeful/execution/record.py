@@ -161,13 +161,13 @@ class Record:
         if self.unsaved:
             steps = [*self.unsaved, step]
             self.unsaved = []
-        return self._store.save_steps(SaveSteps(self._claim, steps, locks_held(self._claim)))
+        return self._store.do(SaveSteps(self._claim, steps, locks_held(self._claim)))
 
     async def save_facts(self) -> None:
         """Before a checkpoint that cannot take them along."""
         if self.unsaved:
             facts, self.unsaved = self.unsaved, []
-            await self._store.save_steps(SaveSteps(self._claim, facts, locks_held(self._claim)))
+            await self._store.do(SaveSteps(self._claim, facts, locks_held(self._claim)))
 
     def passed(self, step: Step) -> None:
         """A sleep is over. Stored with the next checkpoint: until then its due time says so as well."""

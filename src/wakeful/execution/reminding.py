@@ -66,7 +66,7 @@ async def _remind(
     step = record.new_step(key, shown, "done", arguments=shown_arguments(arguments))
     await record.save_facts()
     request = MakeReminder(attempt.claim, step, wish, write_reminder, locks_held(attempt.claim))
-    made = await attempt.surroundings.store.make_reminder(request)
+    made = await attempt.surroundings.store.do(request)
     reminders.changed()
     return reminder_of(made)
 

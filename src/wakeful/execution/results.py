@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
@@ -24,7 +24,8 @@ from wakeful.errors import NotFound, RunFailed, StoreUnavailable, TimedOut
 from wakeful.execution.surroundings import Cancellable, after_seconds
 from wakeful.model import FINAL_RUN_STATES, Receipt
 from wakeful.stored_errors import restore
-from wakeful.stores.transaction import Row
+from wakeful.stores.database import Database
+from wakeful.stores.journal import Journal
 from wakeful.stores.verbs.cancel import CancelRun, FinishCancelled
 from wakeful.stores.verbs.commit import CloseRun, CommitRun
 from wakeful.stores.verbs.progress import FinishRun
@@ -77,20 +78,6 @@ class Ends(NamedTuple):
     open: dict[str, End]
 
 
-class ReadingDatabase(Protocol):
-    """Where runs are looked up, and how other processes are told."""
-
-    notifies: bool
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-
-
-class Committing(Protocol):
-    """Tells what this process has committed, while somebody wants to know."""
-
-    on_committed: Callable[[Sequence[Any]], None] | None
-
-
 class Waiter:
     """One caller, and the runs that it waits for."""
 
@@ -111,8 +98,8 @@ class Results:
 
     def __init__(
         self,
-        database: ReadingDatabase,
-        journal: Committing,
+        database: Database,
+        journal: Journal,
         *,
         listen: Callable[[], Awaitable[None]],
         later: Callable[[], Callable[[float, Callable[[], None]], Cancellable]] = lambda: after_seconds,

@@ -52,7 +52,7 @@ class Wish:
     change: ChangeSchedule | None
     target: str
     rule: str
-    done: Callable[[StoredSchedule | None], str]  # what the checkpoint says
+    done: str | None = None  # the result of the step; None: when the schedule is due next
 
 
 async def schedule(attempt: Attempt, name: str, wanted: Schedule, *, agent: Any, data: Any) -> datetime | None:
@@ -96,10 +96,7 @@ async def _schedule(attempt: Attempt, name: str, wanted: Schedule, agent: Any, d
             name, wanted, target, data=from_json(text), owner=owner, operator=_operator(attempt)
         )
         verb: Verb = "edit" if before is not None and before.state in {"live", "paused"} else "add"
-        return Wish(verb, before, change, target, wanted.describe(), written)
-
-    def written(stored: StoredSchedule | None) -> str:
-        return to_json({"next_at": None if stored is None else stored.next_at}).decode()
+        return Wish(verb, before, change, target, wanted.describe())
 
     step = await _reach(attempt, "schedule", name, (digested, arguments), wish)
     moment = from_json(step.result or "{}").get("next_at")
@@ -115,9 +112,9 @@ async def _unschedule(attempt: Attempt, name: str) -> bool:
         there = before is not None and change is not None
         result = to_json({"removed": there}).decode()
         if before is None or not there:
-            return Wish("remove", before, None, attempt.agent, "", lambda _: result)
+            return Wish("remove", before, None, attempt.agent, "", result)
         rule = as_stored(before.definition).describe()
-        return Wish("remove", before, change, before.agent, rule, lambda _: result)
+        return Wish("remove", before, change, before.agent, rule, result)
 
     identity = digest_of_arguments((name,), {}, of="run.unschedule")
     step = await _reach(attempt, "unschedule", name, identity, wish)
@@ -138,6 +135,7 @@ async def _reach(
             return step
         wanted = await wish()
         new = attempt.record.new_step(key, shown, "done", arguments=shown_arguments(arguments))
+        decision = _judge(attempt, name, wanted)
         step = await _store_change(
             attempt,
             ScheduleByRun(
@@ -147,9 +145,9 @@ async def _reach(
                 name,
                 wanted.before,
                 wanted.change,
-                _judge(attempt, name, wanted),
+                decision,
                 wanted.done,
-                lambda decision: to_json(describe(_denied(name, decision))).decode(),
+                to_json(describe(_denied(name, decision))).decode(),
                 locks_held(attempt.claim),
             ),
         )
@@ -161,21 +159,21 @@ async def _store_change(attempt: Attempt, request: ScheduleByRun) -> Step | None
     """Store a change of a schedule together with the step that tells of it; None: another process was first."""
     around = attempt.surroundings
     await attempt.record.save_facts()
-    stored = await around.store.schedule_by_run(request)
+    stored = await around.store.do(request)
     if stored is not None and around.schedules is not None:
         around.schedules.tell_changed()
     return stored
 
 
-def _judge(attempt: Attempt, name: str, wanted: Wish) -> Callable[[], Decision]:
+def _judge(attempt: Attempt, name: str, wanted: Wish) -> Decision:
     """Policy; but what belongs to code stays as it is, whatever the rules say. One that is not there need not be asked about."""
     around, before = attempt.surroundings, wanted.before
     there = before is not None and before.state != "removed"
     if wanted.verb == "remove" and wanted.change is None:
-        return lambda: Decision("allow", rule="nothing to do", reason="there is no such schedule")
+        return Decision("allow", rule="nothing to do", reason="there is no such schedule")
     if before is not None and there and before.origin in BELONGS:
         reason = f"schedule {name} is not an agent's to change: {BELONGS[before.origin]}"
-        return lambda: Decision("deny", rule="schedules_of_others", reason=reason)
+        return Decision("deny", rule="schedules_of_others", reason=reason)
     facts = ScheduleFacts(
         around.app,
         attempt.agent,
@@ -188,7 +186,7 @@ def _judge(attempt: Attempt, name: str, wanted: Wish) -> Callable[[], Decision]:
         rule=wanted.rule,
         verb=wanted.verb,
     )
-    return lambda: around.judge(facts)
+    return around.judge(facts)
 
 
 def _denied(name: str, decision: Decision) -> Denied:

@@ -5,19 +5,18 @@ and that the store is strict; and what was found to be tampered with becomes an 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.errors import PayloadTampered
 from wakeful.service import Service
 from wakeful.stores.payloads import Codec
+from wakeful.stores.sealed_store import look_at_sealing
+from wakeful.stores.verbs.keeping import NoteBinding
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 EVERY = 5.0
-
-
-class SealedStore(Protocol):
-    async def look_at_sealing(self) -> bool: ...
-
-    async def note_binding(self, process: str) -> None: ...
 
 
 class Sealing(Service):
@@ -26,7 +25,12 @@ class Sealing(Service):
     name = "sealing"
 
     def __init__(
-        self, app: str, store: SealedStore, codec: Codec, process: Callable[[], str], alarm: Callable[[str, str], None]
+        self,
+        app: str,
+        store: DatabaseStore,
+        codec: Codec,
+        process: Callable[[], str],
+        alarm: Callable[[str, str], None],
     ) -> None:
         super().__init__()
         self._app = app
@@ -40,12 +44,12 @@ class Sealing(Service):
         """Once this process binds everything, the store is told: only then may the store become strict."""
         process = self._process()
         try:
-            binds = await self._store.look_at_sealing()
+            binds = await look_at_sealing(self._store.database)
         except PayloadTampered as error:  # the mark of a strict store: what is known of it goes on
             self._alarm(f"tampering/{self._app}/wakeful_cipher", str(error))
             binds = False
         if binds and process and self._noted != process:
-            await self._store.note_binding(process)
+            await self._store.do(NoteBinding(process))
             self._noted = process
         self.tell()
         return EVERY

@@ -7,76 +7,23 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.clock import Clock
 from wakeful.execution.circuits import Shut
 from wakeful.execution.lock_news import LockNews
 from wakeful.functions.emits import Emits
 from wakeful.intake.reserved import By
-from wakeful.model import Claim, Decision, Effect, Event, Receipt, Step
+from wakeful.model import Claim, Decision, Event, Receipt, Step
 from wakeful.policy.decide import Facts, decide
 from wakeful.stores.payloads import Codec
-from wakeful.stores.timing import StoredSchedule
-from wakeful.stores.verbs.approvals import AskPerson
-from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
-from wakeful.stores.verbs.locks import FreeLock, HeldLock, LockHolder, TakeLock
+from wakeful.stores.verbs.locks import HeldLock
 from wakeful.stores.verbs.misfits import Matches
-from wakeful.stores.verbs.operation_keys import SaveOnce
-from wakeful.stores.verbs.progress import SaveSteps
-from wakeful.stores.verbs.reminders import CameSince, MakeReminder
-from wakeful.stores.verbs.scheduling import ScheduleByRun
-from wakeful.stores.verbs.waits import EndWait
 from wakeful.triggers.reminders import Reminders
 from wakeful.triggers.schedules import Schedules
 
-
-class RunStore(Protocol):
-    """What a run needs of the store."""
-
-    async def save_steps(self, request: SaveSteps) -> None: ...
-
-    async def open_effect(self, request: OpenEffect) -> Effect | Decision: ...
-
-    async def save_effect(self, request: SaveEffect) -> None: ...
-
-    async def save_once(self, request: SaveOnce) -> None: ...
-
-    async def end_wait(self, request: EndWait) -> Step: ...
-
-    async def ask(self, request: AskPerson) -> None: ...
-
-    async def transact_step(
-        self,
-        claim: Claim,
-        key: str,
-        function: Callable[[Any], Any],
-        to_step: Callable[[Any], Step],
-        *,
-        locks: tuple[HeldLock, ...] = (),
-        cause: str | None = None,
-    ) -> Step: ...
-
-    async def take_lock(self, request: TakeLock) -> HeldLock | LockHolder: ...
-
-    async def free_lock(self, request: FreeLock) -> None: ...
-
-    async def schedule_by_run(self, request: ScheduleByRun) -> Step | None: ...
-
-    async def make_reminder(self, request: MakeReminder) -> StoredSchedule: ...
-
-    async def came_since(self, app: str, type_: str, mark: str, passed: str, /) -> list[CameSince]: ...
-
-    @property
-    def dialect(self) -> str: ...
-
-    @property
-    def encrypts(self) -> bool: ...
-
-    @property
-    def restored_before(self) -> int: ...
-
-    async def was_restored(self, claim: Claim, /) -> bool: ...
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 
 class RunDoor(Protocol):
@@ -89,8 +36,7 @@ class RunDoor(Protocol):
         agent: str | None = None,
         claim: Claim | None = None,
         step: Step | None = None,
-        written: Callable[[Receipt], str] | None = None,
-        adopts: bool = False,
+        adopts: Mapping[str, Any] | None = None,
         locks: tuple[HeldLock, ...] = (),
         by: By,
     ) -> list[Receipt]: ...
@@ -120,7 +66,7 @@ class Surroundings:
     """What an attempt gets from its worker."""
 
     app: str
-    store: RunStore
+    store: DatabaseStore
     door: RunDoor
     clock: Clock
     chance: Random

@@ -11,7 +11,7 @@ from wakeful.execution.attempt import current_attempt
 from wakeful.execution.run import Run
 from wakeful.functions.options import step
 from wakeful.intake.cloudevents import from_envelope
-from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince
+from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince, came_since
 from wakeful.triggers.reminders import Memo, usual_channel
 
 # A message that is later than this says so.
@@ -43,7 +43,7 @@ async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:
     condition = None if memo.where is None else compile_condition(memo.where, where="reminder")
     passed, attempt = BEFORE_ALL, current_attempt()
     store = attempt.surroundings.store
-    while page := await store.came_since(attempt.app, memo.unless or "", memo.mark or "0", passed):
+    while page := await came_since(store.database, attempt.app, memo.unless or "", memo.mark or "0", passed):
         for one in page:
             match = None if condition is None or not one.envelope else condition.matches(from_envelope(one.envelope))
             if condition is None or (match is not None and match.matched):

@@ -30,7 +30,7 @@ from wakeful.execution.tampering import refuse_forged_step
 from wakeful.functions.retry import WAITS_IN_PLACE
 from wakeful.intake.cloudevents import TEXT_LIMIT, from_envelope, new_event
 from wakeful.intake.matching import condition_of
-from wakeful.model import Event, Receipt, Step, digest
+from wakeful.model import Event, Step, digest
 from wakeful.stored_errors import describe, restore
 from wakeful.stores.alarm import Alarm, ask_alarm
 from wakeful.stores.notes import note
@@ -190,12 +190,8 @@ async def _start_child(
         **{CALL_PATH: "/".join([*call_path(attempt), attempt.agent])},
     )
 
-    def written(receipt: Receipt) -> str:
-        child = receipt.runs[0] if receipt.runs else None
-        return _info({"child": child, "agent": name, **until})
-
     await attempt.record.save_facts()
-    options: dict[str, Any] = {"claim": attempt.claim, "step": step, "written": written, "adopts": True}
+    options: dict[str, Any] = {"claim": attempt.claim, "step": step, "adopts": {"agent": name, **until}}
     await attempt.surroundings.door.accept([event], agent=name, by="app", **options)
     return step
 
@@ -261,7 +257,7 @@ async def _store_approval(attempt: Attempt, step: Step, approval: Approval, *, a
     if again is None:
         claim.steps = [*claim.steps, step]  # to be withdrawn with the run, however this attempt ends
     alarm = alarm_about(attempt, step, approval, again)
-    await attempt.surroundings.store.ask(AskPerson(claim, attempt.app, step, approval, again, alarm))
+    await attempt.surroundings.store.do(AskPerson(claim, attempt.app, step, approval, again, alarm))
 
 
 def alarm_about(attempt: Attempt, step: Step, approval: Approval, again: str | None) -> Alarm:
@@ -314,7 +310,7 @@ async def _reach(attempt: Attempt, step: Step, what: str, *, wait: Wait | None =
         await attempt.record.save_facts()
         around = attempt.surroundings
         error = to_json(describe(late)).decode()
-        ended = await around.store.end_wait(EndWait(attempt.claim, step, error, wait, around.matches))
+        ended = await around.store.do(EndWait(attempt.claim, step, error, wait, around.matches))
         if (codec := around.codec) is not None:
             refuse_forged_step(attempt.claim, ended, codec)
     if ended.state == "failed":

@@ -14,7 +14,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from wakeful.clock import Clock, Microseconds, readable, seconds
 from wakeful.clock import to_second as time_text
@@ -22,6 +21,7 @@ from wakeful.errors import StoreUnavailable
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.handler import Handler
 from wakeful.stores.alarm import stuck_alarm
+from wakeful.stores.database import Renewer
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
 
@@ -31,14 +31,6 @@ LOOK_AFTER_ONE = 1.0  # as long as one is stuck: it may go on
 LOOP_ANSWERS_WITHIN = 1.0
 TIDY_EVERY = 600.0
 FRAMES_SHOWN = 20
-
-
-class Writer(Protocol):
-    """Writes from a thread of its own."""
-
-    def write(self, name: str, *parameters: object) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +65,14 @@ class Watchdog:
         agents: Mapping[str, Handler],
         clock: Clock,
         in_flight: Callable[[], list[Attempt]],
-        make_writer: Callable[[], Writer],
+        make_writer: Callable[[], Renewer],
     ) -> None:
         self._app = app
         self._agents = agents
         self._clock = clock
         self._in_flight = in_flight
         self._make_writer = make_writer
-        self._writer: Writer | None = None
+        self._writer: Renewer | None = None
         self._told: dict[str, Microseconds] = {}  # the alarms that are raised, and of which standstill
         self._unhandled: set[str] = set()  # those of them that are still to be interrupted: the loop did not answer
         self._tidied: float | None = None

@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.clock import seconds
 from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
@@ -25,10 +25,14 @@ from wakeful.execution.versions import version_of
 from wakeful.model import OWN_AGENTS, Claim
 from wakeful.stores.glance import Glance
 from wakeful.stores.request import Ready
-from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns, Share
+from wakeful.stores.verbs.cancel import cancelled_runs
+from wakeful.stores.verbs.claim import Claimed, ClaimRuns, ForgetRuns, Share, Wanted
 from wakeful.stores.verbs.limits import Limit
 from wakeful.telemetry.logger import logger_of
 from wakeful.telemetry.outage import note_outage
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
@@ -58,18 +62,6 @@ def versions_of(agents: Mapping[str, Handler]) -> dict[str, str]:
     return {name: version_of(one.function, one.options) for name, one in agents.items()}
 
 
-class ClaimingStore(Protocol):
-    """What the worker needs of the store."""
-
-    async def claim(self, request: ClaimRuns, *, now: bool) -> Claimed: ...
-
-    async def forget(self, request: ForgetRuns) -> int: ...
-
-    async def cancelled_runs(self, app: str, process: str) -> list[tuple[str, str, str | None]]: ...
-
-    def poke(self) -> None: ...
-
-
 class Worker:
     """Claims and executes runs of one app, at most `limit` at a time."""
 
@@ -77,7 +69,7 @@ class Worker:
         self,
         app: str,
         agents: Mapping[str, Handler],
-        store: ClaimingStore,
+        store: DatabaseStore,
         executor: Executor,
         process: Callable[[], str],
         *,
@@ -168,7 +160,7 @@ class Worker:
         if self._asking_who is not None:
             self._asking_who.cancel()
         with contextlib.suppress(StoreUnavailable, ClaimLost):
-            await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
+            await self._store.do(ForgetRuns(self._process(), frozenset(self._owned)))
 
     async def die(self) -> None:
         """Drop everything at once and give nothing back, as if the process were gone. For tests."""
@@ -257,7 +249,7 @@ class Worker:
         """Take a hint and look now."""
         self.hint(ready or Ready())
         if self._hot:
-            self._store.poke()
+            self._store.journal.poke()
 
     def _look_later(self, delay: float) -> None:
         """Look when the next run is due. One timer, for the earliest: whoever looks then learns of the next."""
@@ -308,7 +300,7 @@ class Worker:
 
     async def _stop_some(self) -> None:
         try:
-            found = await self._store.cancelled_runs(self._app, self._process())
+            found = await cancelled_runs(self._store.database, self._app, self._process())
         except StoreUnavailable:
             return  # the safety net asks again
         self._to_stop = {run: CancelAsked(run, by, note) for run, by, note in found}
@@ -331,7 +323,7 @@ class Worker:
             try:
                 if self._orphans_possible:
                     await self._forget_orphans()
-                claimed = await self._store.claim(self._request(), now=bool(self._wants()))
+                claimed = await self._store.do(self._request())
             except Exception as error:
                 if isinstance(error, StoreUnavailable):
                     note_outage(self._log, "cannot claim; trying again", error, again_in=AFTER_AN_ERROR)
@@ -348,32 +340,30 @@ class Worker:
 
     async def _forget_orphans(self) -> None:
         """A claim whose answer was lost may have been committed: give back what we own without knowing."""
-        count = await self._store.forget(ForgetRuns(self._process(), frozenset(self._owned)))
+        count = await self._store.do(ForgetRuns(self._process(), frozenset(self._owned)))
         self._orphans_possible = False
         if count:
             self._log.warning("claims whose answer was lost were given back", runs=count)
 
     def _request(self) -> ClaimRuns:
-        def ask() -> list[tuple[str, int]]:
-            """What a claim asks for, at the moment it is put together."""
-            self._hinted.clear()
-            wants = self._wants()
-            request.shares = self._shares(wants)
-            request.room = self._limit - len(self._tasks) if self._has_priorities else None
-            return wants
-
-        request = ClaimRuns(
+        return ClaimRuns(
             self._app,
             self._process(),
-            ask,
-            self._may_go_solo,
+            self._look_at_room,
             serial=self._serial,
             keeps_by_key=self._keeps_by_key,
             limits=self._limits,
             versions=self._versions,
             drains=self._drains,
+            rests=not self._wants(),
         )
-        return request
+
+    def _look_at_room(self) -> Wanted:
+        """The runs that a claim asks for, at the moment when its transaction is put together."""
+        self._hinted.clear()
+        wants = self._wants()
+        room = self._limit - len(self._tasks) if self._has_priorities else None
+        return Wanted(wants, not self._tasks, self._shares(wants), room)
 
     def _shares(self, wants: list[tuple[str, int]]) -> dict[str, Share]:
         """Where other processes want to have some too, unless they had their chance."""
@@ -415,9 +405,6 @@ class Worker:
         if self._solo_since is None:
             return False
         return asyncio.get_running_loop().time() - self._solo_since > SOLO_PATIENCE
-
-    def _may_go_solo(self) -> bool:
-        return not self._tasks
 
     def _take(self, claimed: Claimed) -> None:
         if claimed.failing:
@@ -485,4 +472,4 @@ class Worker:
         if (self._hot or self._solo_waiting) and not self._stopping:
             if self._solo_waiting:
                 self.hint(Ready())
-            self._store.poke()
+            self._store.journal.poke()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wakeful.clock import Clock, from_datetime, to_text
 from wakeful.errors import ConfigError, did_you_mean
@@ -34,21 +34,16 @@ from wakeful.model import (
 )
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
 from wakeful.policy.loops import Chain, ChainLimits
-from wakeful.stores.request import Doer
+from wakeful.stores.user_transaction import accept_within
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.locks import HeldLock
-from wakeful.stores.verbs.sending import SendEvent, Sent
+from wakeful.stores.verbs.sending import SendEvent, SentBy
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 LONGEST_TRACE = 64
 BUDGET_RULE = "budget of conditions"
-
-
-class AcceptingStore(Doer, Protocol):
-    """Where events go."""
-
-    async def accept(self, request: AcceptEvents) -> list[Receipt]: ...
-
-    async def accept_within(self, connection: Any, request: AcceptEvents) -> list[Receipt]: ...
 
 
 class Door:
@@ -58,7 +53,7 @@ class Door:
         self,
         app: str,
         router: Router,
-        store: AcceptingStore,
+        store: DatabaseStore,
         clock: Clock,
         *,
         owners: dict[str, str | None],
@@ -94,17 +89,16 @@ class Door:
         claim: Claim | None = None,
         step: Step | None = None,
         locks: tuple[HeldLock, ...] = (),
-        written: Callable[[Receipt], str] | None = None,
-        adopts: bool = False,
+        adopts: Mapping[str, Any] | None = None,
         aliases: tuple[str, ...] = (),
-        sent: Sent | None = None,
+        sent: SentBy | None = None,
     ) -> list[Receipt]:
         """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
         them has a name that is not for those `by` whom it comes.
 
         `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
-        and `step` are a run's checkpoint that is stored together with the events it emits; `written` says what that
-        checkpoint holds, `adopts` that it waits for the end of the run that is made. It is made inside the `locks`.
+        and `step` are a run's checkpoint that is stored together with the events it emits, inside the `locks`. With `adopts` that step
+        waits for the end of the run that is made, and notes these facts.
         `aliases` are further names of a single event: one that came before makes it a duplicate. `sent` says by whom a single event was sent,
         where a person did: that is stored together with it.
         """
@@ -113,13 +107,13 @@ class Door:
                 await self._reserved.learn_again()
             self._reserved.refuse(events, by)
         arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
-        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, written, adopts, fits, locks=locks)
+        request = AcceptEvents(self._app, arrivals, idempotency, claim, step, adopts, fits, locks=locks)
         if within is not None:
-            receipts = await self._store.accept_within(within, request)
+            receipts = await accept_within(self._store, within, request)
         elif sent is not None:
             receipts = (await self._store.do(SendEvent(request, sent.verb, sent.words, by=sent.by))).receipts
         else:
-            receipts = await self._store.accept(request)
+            receipts = await self._store.do(request)
         for event, receipt in zip(events, receipts, strict=False):
             if receipt.conflict:
                 self._on_conflict(event)

@@ -10,10 +10,10 @@ same again. Behind everything else means: the lowest priority, and only a few of
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
@@ -23,14 +23,18 @@ from wakeful.intake.flow import LOWEST
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Flow, event_key
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
-from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.timing import DueOccurrence, StoredSchedule
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.backfill import FillOccurrences, LedgerRow
+from wakeful.stores.verbs.backfill import FillOccurrences, OccurrenceRow, known_events, ledger_between, not_begun
 from wakeful.stores.verbs.people import RecordOperation
+from wakeful.stores.verbs.processes import peers_of
 from wakeful.triggers.schedule import Schedule, occurrences, read_definition
 from wakeful.triggers.scheduler import source_of
 from wakeful.triggers.schedules import code_schedules
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 # So many of ours may wait to be started while others work: whatever comes in meanwhile waits for no more than these.
 AHEAD = 5
@@ -39,24 +43,6 @@ MANY = 1_000  # more than these are not done without another word
 HAVE_A_RUN = frozenset({"fired", "superseded"})
 
 Arriving = Callable[[StoredSchedule, Schedule, DueOccurrence], Arrival]
-
-
-class Filled(Doer, Protocol):
-    """What this needs of the store."""
-
-    async def next_schedule(self, app: str, /) -> tuple[Microseconds, Microseconds | None]: ...
-
-    async def schedules(self, app: str, /) -> list[StoredSchedule]: ...
-
-    def ledger_between(
-        self, schedule: int, first: Microseconds, last: Microseconds, /
-    ) -> AsyncIterator[list[LedgerRow]]: ...
-
-    async def known_events(self, keys: list[str], /) -> set[str]: ...
-
-    async def not_begun(self, ids: list[str], /) -> list[str]: ...
-
-    async def peers(self, app: str, own: str, /) -> dict[str, int]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +145,7 @@ def prepare(stored: StoredSchedule, since: Microseconds, until: Microseconds, *,
     return Backfill(stored, read_definition(from_json(stored.definition)), since, until, recorded_until)
 
 
-async def plan_backfill(store: Filled, backfill: Backfill) -> BackfillPlan:
+async def plan_backfill(store: DatabaseStore, backfill: Backfill) -> BackfillPlan:
     """How many there are, and how many of them are done."""
     plan = BackfillPlan()
     ledger = await Ledger.read(store, backfill)
@@ -178,7 +164,7 @@ async def plan_backfill(store: Filled, backfill: Backfill) -> BackfillPlan:
 
 
 async def fill(
-    store: Filled,
+    store: DatabaseStore,
     backfill: Backfill,
     plan: BackfillPlan,
     arrive: Arriving,
@@ -229,7 +215,7 @@ def pages(backfill: Backfill) -> Iterator[list[Microseconds]]:
 class Ledger:
     """What became of the occurrences of a backfill. What is written there stays: only its own rows come along."""
 
-    def __init__(self, store: Filled, backfill: Backfill, rows: list[LedgerRow]) -> None:
+    def __init__(self, store: DatabaseStore, backfill: Backfill, rows: list[OccurrenceRow]) -> None:
         self._store = store
         self._app = backfill.stored.app
         self._source = source_of(self._app, backfill.stored.name)
@@ -238,16 +224,16 @@ class Ledger:
         self._place = 0
 
     @classmethod
-    async def read(cls, store: Filled, backfill: Backfill) -> Ledger:
-        rows: list[LedgerRow] = []
-        async for page in store.ledger_between(backfill.stored.seq, backfill.since, backfill.last):
+    async def read(cls, store: DatabaseStore, backfill: Backfill) -> Ledger:
+        rows: list[OccurrenceRow] = []
+        async for page in ledger_between(store.database, backfill.stored.seq, backfill.since, backfill.last):
             rows += page
         return cls(store, backfill, rows)
 
     async def left(self, page: list[Microseconds]) -> list[Microseconds]:
         """Those that are not done: their event is not there, and the ledger, which outlives events, has no run of them."""
         keys = {event_key(self._app, self._source, to_text(one) or ""): one for one in page}
-        known = await self._store.known_events(list(keys))
+        known = await known_events(self._store.database, list(keys))
         done = {keys[key] for key in known} | self._have_a_run
         return [one for one in page if one not in done]
 
@@ -260,9 +246,9 @@ class Ledger:
         return self._others[self._place].seq
 
 
-def apart(rows: list[LedgerRow]) -> list[LedgerRow]:
+def apart(rows: list[OccurrenceRow]) -> list[OccurrenceRow]:
     """Rows in order of time, without those inside of another: an earlier backfill may have been refused some of its occurrences."""
-    found: list[LedgerRow] = []
+    found: list[OccurrenceRow] = []
     for row in sorted(rows, key=lambda one: (one.first, -one.last)):
         if not found or row.last > found[-1].last:
             found.append(row)
@@ -272,7 +258,7 @@ def apart(rows: list[LedgerRow]) -> list[LedgerRow]:
 class Queue:
     """How many of ours wait to be started. As long as nobody works there is nobody to be kept waiting either."""
 
-    def __init__(self, store: Filled, stored: StoredSchedule) -> None:
+    def __init__(self, store: DatabaseStore, stored: StoredSchedule) -> None:
         self._store = store
         self._stored = stored
         self._waiting: list[str] = []
@@ -285,11 +271,11 @@ class Queue:
         """How many may go in now, once there is room; 0 when it shall stop."""
         while True:
             if not self._somebody_works:
-                peers = await self._store.peers(self._stored.app, "")
+                peers = await peers_of(self._store.database, self._stored.app, "")
                 self._somebody_works = peers.get(self._stored.agent, 0) > 0
             if not self._somebody_works:
                 return BATCH
-            self._waiting = await self._store.not_begun(self._waiting) if self._waiting else []
+            self._waiting = await not_begun(self._store.database, self._waiting) if self._waiting else []
             if len(self._waiting) < AHEAD:
                 return AHEAD - len(self._waiting)
             if not await pace.rest(LOOK_EVERY):

@@ -11,7 +11,7 @@ from wakeful.intake.cloudevents import new_event
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.sending import Sent
+from wakeful.stores.verbs.sending import SentBy
 from wakeful.watch.expectations import CHECKIN
 
 
@@ -24,7 +24,7 @@ class ReadsCheckins(Protocol):
 class AcceptsCheckins(Protocol):
     """Where events go in."""
 
-    async def accept(self, events: list[Event], /, *, by: By, sent: Sent | None = None) -> list[Receipt]: ...
+    async def accept(self, events: list[Event], /, *, by: By, sent: SentBy | None = None) -> list[Receipt]: ...
 
 
 async def app_expecting(reader: ReadsCheckins, name: str, app: str | None) -> str:
@@ -48,4 +48,4 @@ async def check_in(
 ) -> Receipt:
     """Store a check-in and its sender in one transaction; the receipt comes after the commit."""
     event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)
-    return (await door.accept([event], by="app", sent=Sent(by, "checkin", name)))[0]
+    return (await door.accept([event], by="app", sent=SentBy(by, "checkin", name)))[0]

@@ -13,7 +13,7 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.model import Decision, Flow
 from wakeful.policy.decide import AdmissionFacts, decide
-from wakeful.stores.stored import StoredEvent
+from wakeful.stores.stored import EventToFeed
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -62,19 +62,19 @@ class Declared:
         if text is not None:
             refuse_misfit(model, text)
 
-    def judge(self, agent: str, *, now: Microseconds) -> Callable[[StoredEvent], Decision]:
+    def judge(self, agent: str, *, now: Microseconds) -> Callable[[EventToFeed], Decision]:
         """Policy's answer about an event that was stored before."""
         declared = self._app.agents.get(agent)
         owner = None if declared is None else declared.options.owner
 
-        def ask(event: StoredEvent) -> Decision:
+        def ask(event: EventToFeed) -> Decision:
             told = from_envelope(event.envelope or "{}")
             facts = AdmissionFacts(self._app.name, agent, owner, told, now, self._app.chains.chain(told))
             return decide(facts, self._app.rules)
 
         return ask
 
-    def flow(self, agent: str) -> Callable[[StoredEvent], Flow] | None:
+    def flow(self, agent: str) -> Callable[[EventToFeed], Flow] | None:
         """The key and the priority of an event that was stored before, for an agent that has any."""
         plan = flows_of(self._app.agents).get(agent)
         return None if plan is None else lambda event: plan.place(from_envelope(event.envelope or "{}"))

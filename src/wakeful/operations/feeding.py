@@ -14,7 +14,7 @@ from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Decision, Flow, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.request import Actor, Bulk, Doer
-from wakeful.stores.stored import StoredEvent
+from wakeful.stores.stored import EventToFeed
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.triggers.past import read_past
 
@@ -34,7 +34,7 @@ class Reading(Protocol):
         after: int,
         most: int,
         whole: bool,
-    ) -> list[StoredEvent]: ...
+    ) -> list[EventToFeed]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def read_window(since: str, until: str | None, *, now: Microseconds) -> tuple[Mi
     return first, last
 
 
-def has(event: StoredEvent, *, denied: bool = False) -> bool:
+def has(event: EventToFeed, *, denied: bool = False) -> bool:
     """Did the agent get this event? One that it did nothing with, because of a condition or too late, can be fed to it; one that
     was `denied` to it too, if a person says so.
     """
@@ -89,7 +89,7 @@ def has(event: StoredEvent, *, denied: bool = False) -> bool:
     return event.admission is not None and (event.admission not in free or event.run_id is not None)
 
 
-async def stored_events(reader: Reading, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[StoredEvent]]:
+async def stored_events(reader: Reading, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[EventToFeed]]:
     """Page by page, oldest first."""
     fits = type_matcher(feeding.type)
     prefix, after = feeding.type.partition(WILDCARD)[0], 0
@@ -133,8 +133,8 @@ async def feed_events(
     *,
     by: Actor,
     note: str | None = None,
-    judge: Callable[[StoredEvent], Decision] | None = None,
-    flow: Callable[[StoredEvent], Flow] | None = None,
+    judge: Callable[[EventToFeed], Decision] | None = None,
+    flow: Callable[[EventToFeed], Flow] | None = None,
     most: int | None = None,
     pace: Pace | None = None,
     progress: Progress = nobody_looks,

@@ -14,17 +14,20 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wakeful.intake.matching import fits
 from wakeful.model import Receipt
 from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, nobody_looks
-from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.quarantine import EndQuarantine
-from wakeful.stores.verbs.sources import StoredSource
+from wakeful.stores.verbs.sources import find_source
 from wakeful.triggers.releasing import Releasing
 from wakeful.triggers.source import SourceTrouble
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 READ_AT_ONCE = 20  # each with its bytes
 SHOWN_REASONS = 5
@@ -40,12 +43,6 @@ class Reading(Protocol):
     async def kept_of(
         self, app: str, source: str, kind: str | None, after: int, most: int, /
     ) -> list[tuple[int, str]]: ...
-
-
-class Ending(Doer, Protocol):
-    """Where it is done."""
-
-    async def find_source(self, app: str, name: str, /) -> StoredSource | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +69,7 @@ class Ended:
 
 
 async def release(
-    store: Ending,
+    store: DatabaseStore,
     releasing: Releasing,
     found: Shown,
     *,
@@ -85,7 +82,7 @@ async def release(
     key = found["key"]
     if (refused := refusal(found, releasing.app)) is not None:
         return Ended(key, "kept", refused)
-    stored = await store.find_source(found["app"], found["source"])
+    stored = await find_source(store.database, found["app"], found["source"])
     kind = None if stored is None else stored.kind
     raw, headers = b64decode(found["raw"]), found["headers"] or {}
     try:
@@ -109,7 +106,7 @@ async def release(
 
 
 async def discard(
-    store: Ending, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
+    store: DatabaseStore, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
 ) -> Ended:
     """Nothing comes of it."""
     key = found["key"]
@@ -197,7 +194,7 @@ async def kept_places(
 
 
 async def end_all(
-    store: Ending,
+    store: DatabaseStore,
     reader: Reading,
     keys: Sequence[str],
     releasing: Releasing | None,

@@ -1,4 +1,4 @@
-"""Retiring an app: everything of it that waits by itself is closed, in a visible state and with the reason. Nothing is deleted. The
+"""DatabaseStore an app: everything of it that waits by itself is closed, in a visible state and with the reason. Nothing is deleted. The
 command line and the HTTP API share this.
 
     mark it retired ──► schedules removed ──► runs cancelled ──► messages discarded ──► alarms resolved
@@ -17,16 +17,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.errors import NotFound, WakefulError, did_you_mean
-from wakeful.stores.request import Actor, Bulk, Doer
+from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.verbs.alarms import ChangeAlarm
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.outbox import RedoDelivery
-from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
-from wakeful.triggers.schedules import ChangingStore, Schedules
+from wakeful.triggers.schedules import Schedules
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 CLOSABLE = ("ready", "waiting", "running", "parked", "held")
 
@@ -54,12 +57,6 @@ class Reading(Protocol):
     def of_apps(self) -> Apps: ...
     async def apps(self) -> dict[str, set[str]]: ...
     async def expectations(self) -> list[dict[str, Any]]: ...
-
-
-class Retiring(ChangingStore, Doer, Protocol):
-    """Where it is done."""
-
-    async def others(self, own: str, /) -> list[tuple[str, int, bool]]: ...
 
 
 @dataclass(slots=True)
@@ -106,7 +103,7 @@ async def plan_retirement(reader: Reading, app: str) -> Closed:
 
 
 async def retire(
-    reader: Reading, store: Retiring, plan: Closed, *, by: Actor, note: str | None, live: bool = False
+    reader: Reading, store: DatabaseStore, plan: Closed, *, by: Actor, note: str | None, live: bool = False
 ) -> Closed:
     """Close everything; what was closed comes back. StillServed while workers serve it, unless `live`."""
     app = plan.app
@@ -154,9 +151,9 @@ async def _go_on(reader: Reading, app: str) -> None:
         raise StillServed(message)
 
 
-async def _take_back(store: Retiring) -> None:
+async def _take_back(store: DatabaseStore) -> None:
     """Runs of processes that are dead are put back, as a worker would: they are cancelled with the others then."""
-    for process, left, certain in await store.others(""):
+    for process, left, certain in await other_processes(store.database, ""):
         if certain or left <= 0:
             await store.do(BuryProcess(process, certain=certain))
 

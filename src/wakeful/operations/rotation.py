@@ -12,7 +12,7 @@ from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec
 from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.sealing import BINDS_SINCE, BOUND, Sealing, strict_mark
-from wakeful.stores.tampered import Finding
+from wakeful.stores.tampered import Tampering
 from wakeful.stores.transaction import Row
 
 MOST_PASSES = 3
@@ -29,7 +29,7 @@ class Rotated:
     complete: bool
     strict: bool = False
     waits_for: str | None = None
-    tampered: list[Finding] = field(default_factory=list)
+    tampered: list[Tampering] = field(default_factory=list)
 
 
 async def rotate(
@@ -51,7 +51,7 @@ async def rotate(
     alarmed: set[str] = set()
     for _ in range(MOST_PASSES):
         passed, before, extent = 0, changed, await keeper.extent()
-        tampered: list[Finding] = []
+        tampered: list[Tampering] = []
         waits_for = await _unbound(keeper) if strict else None
         async for piece in keeper.reseal(codec, alarmed, by=by, bulk=bulk):
             passed, changed = passed + piece.rows, changed + piece.payloads

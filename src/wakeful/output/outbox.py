@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic_core import from_json, to_json
 
@@ -33,7 +33,10 @@ from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, late_alarm
 from wakeful.stores.tampered import refuse_tampered
 from wakeful.stores.verbs.circuits import StoredCircuit
-from wakeful.stores.verbs.outbox import Delivered, Lane, WorkLane
+from wakeful.stores.verbs.outbox import Delivered, Lane, WorkLane, first_delivery
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 # Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
 # of another process get lost, the lookout sees what is left within seconds. This is beside it.
@@ -42,14 +45,6 @@ LOOK_ANYWAY_EVERY = 300.0
 LATE: Microseconds = 15 * 60 * SECOND
 # However long the other side tells us to wait: an hour later it may have changed its mind.
 LONGEST_WAIT: Microseconds = 3600 * SECOND
-
-
-class LaneStore(Protocol):
-    """What the outbox needs of the store."""
-
-    async def first_delivery(self, app: str, channel: str) -> Microseconds | None: ...
-
-    async def work_lane(self, request: WorkLane) -> Lane: ...
 
 
 class ChannelCircuits(Protocol):
@@ -71,7 +66,7 @@ class ChannelLane(Service):
         app: str,
         name: str,
         channel: Channel,
-        store: LaneStore,
+        store: DatabaseStore,
         process: Callable[[], str],
         *,
         chance: Random,
@@ -110,7 +105,7 @@ class ChannelLane(Service):
 
     async def _carry(self) -> float | None:
         if self._token is None:
-            wait = await self._store.first_delivery(self._app, self._channel_name)
+            wait = await first_delivery(self._store.database, self._app, self._channel_name)
             if wait is None or wait > 0:
                 return self._rest(wait)
         while True:
@@ -145,7 +140,7 @@ class ChannelLane(Service):
         most = 0 if self._stopping else self._handling.most
         request = WorkLane(self._app, self._channel_name, self._process(), most, self._token, self._unsaved)
         try:
-            lane = await self._store.work_lane(request)
+            lane = await self._store.do(request)
         except ClaimLost:  # this process was declared dead: somebody else has the lane, and delivers all of it again
             self._token, self._unsaved = None, []
             raise
@@ -306,7 +301,7 @@ class Courier:
         self,
         app: str,
         channels: Mapping[str, Channel],
-        store: LaneStore,
+        store: DatabaseStore,
         process: Callable[[], str],
         around: Surroundings,
         *,

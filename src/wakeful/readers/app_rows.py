@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any
 
-from wakeful.clock import Microseconds, to_text
-from wakeful.stores.transaction import Row
+from wakeful.clock import to_text
+from wakeful.stores.transaction import Fetcher
 
 PAGE = 200
-
-
-class Database(Protocol):
-    """What reading needs of a database."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    def read_clock(self) -> Microseconds | None: ...
 
 
 class AppReader:
     """Answers questions about apps."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Fetcher) -> None:
         self._database = database
 
     async def retired(self) -> dict[str, dict[str, Any]]:

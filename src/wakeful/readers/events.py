@@ -7,7 +7,7 @@ from typing import Any
 from wakeful.clock import Microseconds, to_text
 from wakeful.readers.quarantine import ReadsQuarantine
 from wakeful.stores.reads import LONGEST_PAGE, cursor_of, json_of, next_of
-from wakeful.stores.stored import StoredEvent
+from wakeful.stores.stored import EventToFeed
 from wakeful.stores.transaction import Row
 
 
@@ -73,10 +73,10 @@ class ReadsEvents(ReadsQuarantine):
         after: int = 0,
         most: int = LONGEST_PAGE,
         whole: bool = False,
-    ) -> list[StoredEvent]:
+    ) -> list[EventToFeed]:
         """Stored events whose type begins with `prefix`, oldest first, with what they are to an agent."""
         window = (app, prefix, since, until, agent, after, most, int(whole))
-        return [StoredEvent(*row) for row in await self._database.fetch("list_events_to_feed", *window)]
+        return [EventToFeed(*row) for row in await self._database.fetch("list_events_to_feed", *window)]
 
 
 def event_summary(row: Row) -> dict[str, Any]:

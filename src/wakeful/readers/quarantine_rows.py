@@ -10,7 +10,7 @@ from pydantic_core import from_json
 from wakeful.clock import to_text
 from wakeful.errors import NotFound
 from wakeful.intake.quarantine import raw_of
-from wakeful.stores.reads import ReadableDatabase
+from wakeful.stores.database import Database
 from wakeful.stores.tampered import refuse_to_act_on
 from wakeful.stores.transaction import Row
 
@@ -24,7 +24,7 @@ Shown = dict[str, Any]
 class QuarantineReader:
     """Answers questions about what is, or was, in quarantine."""
 
-    def __init__(self, database: ReadableDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     async def page(

@@ -29,9 +29,9 @@ from wakeful.readers.runs import ReadsRuns
 from wakeful.readers.schedules import ReadsSchedules
 from wakeful.readers.sources import ReadsSources
 from wakeful.readers.states import ReadsStates
-from wakeful.stores.reads import LONGEST_PAGE, SHORTEST_PREFIX, ReadableDatabase
+from wakeful.stores.reads import LONGEST_PAGE, SHORTEST_PREFIX
 
-__all__ = ["LONGEST_PAGE", "SHORTEST_PREFIX", "ReadableDatabase", "Reader"]
+__all__ = ["LONGEST_PAGE", "SHORTEST_PREFIX", "Reader"]
 
 
 class Reader(

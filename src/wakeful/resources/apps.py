@@ -6,7 +6,7 @@ A process that starts the code of a retired app brings it back.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from typing_extensions import TypedDict
 
@@ -16,6 +16,10 @@ from wakeful.operations.retiring import StillServed, plan_retirement, refuse_unk
 from wakeful.resources.declare import About, Column, Count, Listing, Moment, Param, Refused, Resource, Verb
 from wakeful.resources.desk import NOW, Desk
 from wakeful.resources.words import Look, plain
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
+
 
 SHOWN_NAMES = 4
 
@@ -88,7 +92,7 @@ Live = Annotated[bool, Param("although live workers serve it")]
 
 async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
     plan = await plan_retirement(desk.reader, name)
-    store = cast("retiring.Retiring", desk.store)
+    store = cast("DatabaseStore", desk.store)
     try:
         done = await retiring.retire(desk.reader, store, plan, by=desk.by, note=desk.note, live=live)
     except StillServed as error:

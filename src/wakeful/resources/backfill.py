@@ -13,6 +13,8 @@ from wakeful.operations.pace import Pace, shown_rate
 from wakeful.resources.declare import About, Count, MomentOrNone, Param, Printed, Refused, Unfit, Verb, Worded
 from wakeful.resources.desk import Course, Desk
 from wakeful.resources.words import number, plain
+from wakeful.stores.verbs.processes import peers_of
+from wakeful.stores.verbs.schedules import next_schedule
 from wakeful.triggers.past import read_past
 
 TAKES = (
@@ -69,7 +71,7 @@ async def backfill(
             title="That is a great many",
             typed=f"{many}: look at --plan, and add --yes if you mean it",
         )
-    if plan.new and not (await store.peers(chosen.stored.app, "")).get(agent):
+    if plan.new and not (await peers_of(store.database, chosen.stored.app, "")).get(agent):
         desk.remark(
             "no worker is alive: all of them are stored now, and wait in front of what comes later; "
             f"start `wakeful worker {desk.app.named}` first to have them done behind everything else"
@@ -114,7 +116,7 @@ async def chosen_by(
     side = desk.app
     store: Any = desk.store
     side.agents.refuse_unknown(agent)
-    now, _ = await store.next_schedule(side.agents.name)
+    now, _ = await next_schedule(store.database, side.agents.name)
     first, last = moment_of(since, "from", now), moment_of(until, "to", now)
     if first >= last:
         spans = f"{since} ({to_text(first)})", f"{until} ({to_text(last)})"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 
 from pydantic_core import from_json
 from typing_extensions import get_type_hints
@@ -20,18 +20,12 @@ from wakeful.operations.pace import Pace, Progress, nobody_looks
 from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, AsMoment, InSeconds, Made, Page, Scope
 from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it as theirs
 from wakeful.stores.reads import cursor_of, next_of, shown
-from wakeful.stores.request import Actor, Request
+from wakeful.stores.request import Actor, Doer
 from wakeful.stores.shown_errors import shown_error
 
 V = TypeVar("V")
 R = TypeVar("R")
 Row = Sequence[Any]
-
-
-class Doing(Protocol):
-    """What carries requests out: a store."""
-
-    async def do(self, request: Request[R], /) -> R: ...
 
 
 class Reads:
@@ -92,7 +86,7 @@ class Desk:
 
     reads: Reads
     by: Actor
-    doing: Doing | None = None
+    doing: Doer | None = None
     note: str | None = None
     code: AppSide | None = None
     course: Course | None = None
@@ -100,7 +94,7 @@ class Desk:
     remark: Callable[[str], None] = lambda _: None  # what a person at a shell should know beside the answer
 
     @property
-    def store(self) -> Doing:
+    def store(self) -> Doer:
         if self.doing is None:
             message = "this desk only reads"
             raise WakefulError(message)

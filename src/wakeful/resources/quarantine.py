@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
 from wakeful.errors import NotFound, StoreUnavailable
 from wakeful.operations.pace import Pace, Progress
-from wakeful.operations.quarantine import Ended, Ending, discard, end_all, kept_places, release
+from wakeful.operations.quarantine import Ended, discard, end_all, kept_places, release
 from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.resources import sources
 from wakeful.resources.declare import (
@@ -46,6 +46,10 @@ from wakeful.resources.quarantine_views import (
 )
 from wakeful.resources.words import Aside, Look, clock_time, line, number, plain, plain_lines
 from wakeful.stores.verbs.take_in import QuarantineKind
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
+
 
 SHOWN_BYTES = 2_000
 BYTES_A_LINE = 16
@@ -166,8 +170,8 @@ async def discard_one(desk: Desk, one: QuarantinedDetail) -> EndedInput | None:
     return answer(await discard(ending(desk), {**one}, by=desk.by, note=desk.note))
 
 
-def ending(desk: Desk) -> Ending:
-    return cast("Ending", desk.store)
+def ending(desk: Desk) -> DatabaseStore:
+    return cast("DatabaseStore", desk.store)
 
 
 def releasing_of(desk: Desk) -> Any:

@@ -1,1 +1,1 @@
-"""Where everything is kept: verbs that are one transition each, committed in groups."""
+"""The durable store. Each verb is one atomic transition; the journal commits them in groups."""

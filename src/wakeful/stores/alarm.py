@@ -1,4 +1,4 @@
-"""An alarm as it is raised, and the keys by which alarms are known."""
+"""The alarm that a request raises, and the keys that identify alarms."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from wakeful.clock import Microseconds
 
 
 def heartbeat_alarm(app: str, name: str) -> str:
-    """The key of the alarm about a check, by the name of its schedule, or about a file, by the name of its heartbeat."""
+    """The key of a heartbeat's alarm: `name` is the check's schedule, or the heartbeat's name for a file."""
     return f"heartbeat/{app}/{name}"
 
 
 def quarantine_alarm(app: str) -> str:
-    """The key of the alarm that unverified inputs are cut because they take too much."""
+    """The key of the alarm raised when quarantined inputs are cut because they take too much room."""
     return f"quarantine/{app}"
 
 
-# The kind of absence of a source that nobody reads.
+# The kind of absence for a source that no process reads.
 NOT_READ = "not-read"
 
 
 def absence_alarm(app: str, name: str, kind: str) -> str:
-    """The key of the alarm about an expectation that was not met."""
+    """The key of the alarm about an unmet expectation."""
     return f"expect/{app}/{name}/{kind}"
 
 
 def down_alarm(app: str) -> str:
-    """The key of the alarm about an app that nobody works for any more."""
+    """The key of the alarm about an app that has no living process."""
     return f"down/{app}"
 
 
 def missed_alarm(app: str, schedule: str) -> str:
-    """The key of the alarm about occurrences that nobody kept."""
+    """The key of the alarm about missed occurrences of a schedule."""
     return f"missed/{app}/{schedule}"
 
 
 def unfired_alarm(app: str, schedule: str) -> str:
-    """The key of the alarm about a schedule whose definition a process cannot make anything of."""
+    """The key of the alarm about a schedule whose definition a process cannot read."""
     return f"schedule/{app}/{schedule}"
 
 
@@ -47,36 +47,36 @@ def source_alarm(app: str, name: str) -> str:
 
 
 def concern_alarm(alarm: str) -> str:
-    """The key of the one beside it: it can be read, but all is not well."""
+    """The key of the second alarm of a source: it can be read, but something is wrong."""
     return f"{alarm}/concern"
 
 
 @dataclass(slots=True)
 class Alarm:
-    """Something that a person should hear of. Raising it again refreshes it."""
+    """An alarm to raise. Raising it again refreshes the open one."""
 
     app: str
     key: str
     text: str
-    agent: str | None = None  # which it is about
-    owner: str | None = None  # who hears of it
-    loud: bool = False  # it cannot be muted
-    addressee: str | None = None  # the channel that it goes to, before the owner's
-    remind_at: Microseconds | None = None  # it is told once more then, and not again and again
+    agent: str | None = None  # the agent that it is about
+    owner: str | None = None  # the person or group to notify
+    loud: bool = False  # cannot be muted
+    addressee: str | None = None  # the channel to use instead of the owner's
+    remind_at: Microseconds | None = None  # when to remind, once
 
 
 def condition_alarm(app: str, agent: str) -> str:
-    """The key of the alarm about conditions of an agent that ran out of their budget."""
+    """The key of the alarm about an agent's conditions that exceeded their budget."""
     return f"condition/{app}/{agent}"
 
 
 def held_alarm(app: str, agent: str, what: str) -> str:
-    """The key of the alarm about runs of an agent that wait for a person because of one thing: an action, an output."""
+    """The key of the alarm about an agent's runs that are held for one cause, such as an action or an output."""
     return f"held/{app}/{agent}/{what}"
 
 
 def ask_alarm(app: str, agent: str, approval: str) -> str:
-    """The key of the alarm about an approval that waits for its answer."""
+    """The key of the alarm about an open approval."""
     return f"ask/{app}/{agent}/{approval}"
 
 
@@ -91,15 +91,15 @@ def stuck_alarm(app: str, agent: str, run: str) -> str:
 
 
 def late_alarm(app: str, channel: str) -> str:
-    """The key of the alarm about a channel whose next message does not get through."""
+    """The key of the alarm about a channel whose next delivery does not get through."""
     return f"delivery/{app}/{channel}/late"
 
 
 def failing_alarm(app: str, agent: str) -> str:
-    """The key of the alarm about an agent whose runs end dead one after the other."""
+    """The key of the alarm about an agent whose runs keep ending dead."""
     return f"failing/{app}/{agent}"
 
 
 def paused_alarm(app: str, agent: str) -> str:
-    """The key of the alarm about an agent that was paused because of that."""
+    """The key of the alarm about an agent that was paused because its runs kept ending dead."""
     return f"paused/{app}/{agent}"

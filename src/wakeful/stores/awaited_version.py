@@ -1,4 +1,4 @@
-"""What is shown of a run that waits for the code that it belongs to."""
+"""The view of a run that waits for the version of the code that it began with."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pydantic_core import from_json
 from wakeful.clock import to_text
 from wakeful.stores.transaction import Row
 
-AGREED = "~"  # before a version: a person let the run go on, whatever code it meets
+AGREED = "~"  # prefix of a version: a person allowed the run to continue with any code
 
 
 def awaited_version(
     version: str | None, agent: str, known: Sequence[Row], serving: Sequence[Row]
 ) -> dict[str, Any] | None:
-    """The version that a run belongs to, and those that living processes have, while these are not all alike to it; else None.
-    `serving`: what each living process has.
+    """The version that the run began with, and the other versions that living processes serve. None if all of them serve the run's own.
+    `serving`: one row for each living process, with the versions that it has.
     """
     if version is None or version.startswith(AGREED):
         return None

@@ -1,12 +1,12 @@
-"""To which row a payload belongs: what its encryption is bound to, so that a ciphertext opens in its own place only.
+"""Which row a payload is bound to: its ciphertext opens only in that row and column.
 
-    going in     the parameters of a query name the row: table, column, and the parts of one of the table's names
-    coming out   the query hands the parts of all names of the row over, in front of the payload, and the sealed text says by
-                 which of these names it was bound
+    writing   the query's parameters name the row: table, column, and the parts of one of the table's names
+    reading   the query returns the parts of all names of the row in front of the payload; the sealed text says which
+              name it was bound to
 
-A row has several names because it is not always known by the same one: an event has no number before it is stored, a run that is
-finished is known by its number, and a text that is written to several rows at once is bound to what these rows share. The letter
-of a name is stored with each payload: it never changes its meaning.
+A row has several names because the writer does not always know the same one: an event has no number before it is stored, a
+finished run is known by its number, and a text written to several rows at once is bound to a name that these rows share. The
+letter of a name is stored with each payload, so its meaning never changes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 SEPARATOR: Final = "\x1f"
-"""Between the parts of a row's names, and before the payload."""
+"""Separates the parts of a row's names from each other and from the payload."""
 
-# Numbers, and ids that are made by us; all other parts are texts of people, which may have anything in them.
+# Numbers, and ids that Wakeful makes. All other parts are users' texts, which may contain any character.
 _NUMBERS: Final = frozenset({"seq", "run_seq", "event_seq", "schedule_seq", "from_at", "token"})
 _OUR_OWN: Final = frozenset({"id", "root"})
 MESSAGE_OF_ERROR: Final = "error.message"
@@ -36,16 +36,16 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """How the rows of one table are named, the closest name first."""
+    """The names of one table's rows, the most specific first."""
 
     table: str
     names: tuple[Name, ...]
-    parts: tuple[str, ...]  # of all names, in the order in which a query hands them over
-    places: Mapping[str, tuple[int, ...]]  # by letter: which of these parts a name has
-    expressions: Mapping[str, str]  # of parts that are no columns of the table
+    parts: tuple[str, ...]  # of all names, in the order in which a query returns them
+    places: Mapping[str, tuple[int, ...]]  # by letter: the indexes of the name's parts
+    expressions: Mapping[str, str]  # for parts that are not columns of the table
 
     def sql(self, row: str, others: Mapping[str, str] | None = None) -> str:
-        """The parts of a row's names, as a query hands them over before a payload."""
+        """SQL for the parts of a row's names, to stand in front of a payload."""
         return "".join(f"{self._part(part, row, others or {})} || '{SEPARATOR}' || " for part in self.parts)
 
     def _part(self, part: str, row: str, others: Mapping[str, str]) -> str:
@@ -93,29 +93,29 @@ BINDINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """A payload that a query takes: where it stands among the parameters, and the place that it is bound to."""
+class PayloadParameter:
+    """A payload among a query's parameters: its index, and the place that it is bound to."""
 
     place: int
     parameter: str
     table: str
     column: str
     letter: str
-    row: tuple[int, ...]  # where the parts of the row's name stand
+    row: tuple[int, ...]  # the indexes of the parameters that name the row
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
-    """A payload that a query returns: which column of the answer, and of which table and column it is."""
+class PayloadColumn:
+    """A payload among the columns that a query returns: its index, its table and its column."""
 
     place: int
     table: str
     column: str
-    parts: int  # how many stand in front of it
+    parts: int  # the number of name parts in front of it
 
 
 def named_by(binding: Binding, letter: str, values: Sequence[str]) -> str | None:
-    """The name of a row by a letter, out of the parts that a query handed over; None if the table has no such name."""
+    """The name of a row by a letter, made from the parts that a query returned; None if the table has no such name."""
     places = binding.places.get(letter)
     return None if places is None else SEPARATOR.join([values[place] for place in places])
 
@@ -161,7 +161,7 @@ def written_table(sql: str) -> str | None:
 
 
 def written_column(sql: str, parameter: str, columns: Sequence[str]) -> str:
-    """The column that a parameter goes to, where it has another name: `cancel_note = :note`."""
+    """The column that a parameter is written to when their names differ: `cancel_note = :note`."""
     if parameter in columns:
         return parameter
     found = re.search(rf"\b(\w+) = :{parameter}\b", sql)
@@ -170,25 +170,25 @@ def written_column(sql: str, parameter: str, columns: Sequence[str]) -> str:
 
 def bound_parameters(
     sql: str, parameters: Sequence[str], payloads: Sequence[tuple[int, str]], columns: Mapping[str, Sequence[str]]
-) -> tuple[Given, ...]:
-    """The payloads among a query's parameters, each with the closest name of its row that the other parameters tell."""
+) -> tuple[PayloadParameter, ...]:
+    """The payloads among a query's parameters, each bound to the most specific row name that the other parameters provide."""
     table = written_table(sql)
     if table is None or not payloads:
         return ()
     name = next(one for one in BINDINGS[table].names if all(part in parameters for part in one.parts))
     row = tuple(parameters.index(part) for part in name.parts)
     return tuple(
-        Given(place, parameter, table, written_column(sql, parameter, columns[table]), name.letter, row)
+        PayloadParameter(place, parameter, table, written_column(sql, parameter, columns[table]), name.letter, row)
         for place, parameter in payloads
     )
 
 
-def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, tuple[Returned, ...]]:
-    """A statement that hands over the names of each payload's row in front of it, and which columns these payloads are."""
+def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, tuple[PayloadColumn, ...]]:
+    """The statement, changed to return each payload's row names in front of it, and the columns that are payloads."""
     plain = _plain(sql)
     payloads = {column for found in columns.values() for column in found}
     changes: list[tuple[int, str]] = []
-    found: list[Returned] = []
+    found: list[PayloadColumn] = []
     for spans in _answers(plain):
         first = not found
         for place, (start, end) in enumerate(spans):
@@ -201,27 +201,27 @@ def bound_columns(sql: str, columns: Mapping[str, Sequence[str]]) -> tuple[str, 
                 if table not in columns or match[2] not in columns[table]:
                     continue
                 column = match[2]
-                if extracts is not None:  # of an error, whose class is readable, and whose message is sealed apart
+                if extracts is not None:  # an error: its class is readable, its message is sealed separately
                     if extracts[1] != "message":
                         continue
                     at, column = start, MESSAGE_OF_ERROR
                 others = _events_app(plain, at) if table == "event" else None
                 changes.append((at, f" {BINDINGS[table].sql(row, others)}"))
                 if first:
-                    found.append(Returned(place, table, column, len(BINDINGS[table].parts)))
+                    found.append(PayloadColumn(place, table, column, len(BINDINGS[table].parts)))
     for at, text in sorted(changes, reverse=True):
         sql = sql[:at] + text + sql[at:]
     return sql, tuple(found)
 
 
 def _plain(sql: str) -> str:
-    """A statement in lower case without its literals and types, everything else where it was."""
+    """A statement in lower case with blanks instead of literals and types, so that positions stay the same."""
     lower = _LITERAL.sub(lambda match: " " * len(match[0]), sql).lower()
     return _TYPE.sub(lambda match: " " * len(match[0]), lower)
 
 
 def _answers(plain: str) -> list[list[tuple[int, int]]]:
-    """Where the columns stand that a statement returns; several times for a union."""
+    """The spans of a statement's result columns; one list for each select of a union."""
     answers: list[list[tuple[int, int]]] = []
     depth, inside, updating, start = 0, False, False, 0
     for match in _WORD.finditer(plain):
@@ -248,7 +248,7 @@ def _answers(plain: str) -> list[list[tuple[int, int]]]:
 
 
 def _table_at(plain: str, at: int, named: str | None) -> tuple[str, str]:
-    """The table that a column at this place is of, and its name there: in the select around it, else in the whole."""
+    """The table of the column at this position, and its alias: from the innermost select, else from the whole statement."""
     whole = plain if named is not None else _select_around(plain, at) or plain
     names: dict[str, str] = {}
     outermost: list[str] = []
@@ -257,7 +257,7 @@ def _table_at(plain: str, at: int, named: str | None) -> tuple[str, str]:
         depth += whole.count("(", last, match.start()) - whole.count(")", last, match.start())
         last = match.start()
         table, name = match[1], match[2]
-        if table is None:  # a select in parentheses, by the table that it reads
+        if table is None:  # a derived table: use the table that its select reads
             end = _end_of(whole, match.end() - 1)
             inner, after = _read_by(whole[match.end() : end]), _DERIVED.match(whole, end)
             if inner is None or after is None:
@@ -274,7 +274,7 @@ def _table_at(plain: str, at: int, named: str | None) -> tuple[str, str]:
 
 
 def _read_by(select: str) -> str | None:
-    """The first table that a select reads itself, and not one inside it."""
+    """The first table that a select reads directly, not in a subquery."""
     for match in _TABLE.finditer(select):
         if select.count("(", 0, match.start()) == select.count(")", 0, match.start()):
             return match[1]
@@ -282,7 +282,7 @@ def _read_by(select: str) -> str | None:
 
 
 def _select_around(plain: str, at: int) -> str | None:
-    """The select in parentheses that this place stands in."""
+    """The parenthesised select that contains this position."""
     depth = 0
     for start in range(at - 1, -1, -1):
         if plain[start] == ")":
@@ -305,7 +305,7 @@ def _end_of(plain: str, start: int) -> int:
 
 
 def _events_app(plain: str, at: int) -> dict[str, str] | None:
-    """The envelope that a run is claimed with is bound to the app of the run: a run that was moved to another app does not open it."""
+    """A claimed run's envelope is bound to the run's app, so a run that was moved to another app cannot open it."""
     group = _select_around(plain, at)
     found = None if group is None else _SAME_EVENT.search(group)
     return None if found is None else {"app": f"{found[1]}.app"}

@@ -1,4 +1,4 @@
-"""What is shown of the chain that an event is a part of."""
+"""The view of the chain that an event belongs to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Shown = dict[str, Any]
 
 
 def chain_summary(app: str, envelope: Shown) -> Shown | None:
-    """Where an event stands in its chain, and which run wrote it if it tells of a change; None if no run of ours caused it."""
+    """The event's position in its chain, and for a change event the run that wrote it; None if no run of ours caused it."""
     began = str(envelope.get("correlationid") or "")
     chain, run = read_chain(envelope, began), envelope.get(CAUSED_BY)
     if chain is None and run is None:

@@ -1,6 +1,4 @@
-"""What a role of PostgreSQL must be allowed, so that processes can work without owning the tables; and what to say to one that
-may not.
-"""
+"""The rights that a PostgreSQL role needs to work without owning the tables, and the errors for a role that lacks them."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from wakeful.stores.migrations import migrations
 from wakeful.stores.statements import read
 
 EVERYTHING = "SELECT, INSERT, UPDATE, DELETE"
-# Only `wakeful migrate` writes these; what a store's origin is, the first process that finds it elsewhere.
+# Only `wakeful migrate` writes the first two. The first process that finds the store in another place writes the origin.
 LESS = {"wakeful_migration": "SELECT", "wakeful_migration_detail": "SELECT", "wakeful_origin": "SELECT, INSERT"}
 _DENIED = re.compile(r"permission denied for (table|schema|sequence|function|database|view) \"?([^\s\"]+)\"?")
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*").fullmatch
@@ -25,7 +23,7 @@ def tables() -> list[str]:
 
 
 def grants(role: str, *, schema: str, database: str) -> list[str]:
-    """Statements for the owner to run: all that a process needs, and no more."""
+    """The statements that the owner runs to grant a process exactly the rights that it needs."""
     to, inside = quoted(role), quoted(schema)
     by_rights: dict[str, list[str]] = {}
     for table in tables():
@@ -38,13 +36,13 @@ def grants(role: str, *, schema: str, database: str) -> list[str]:
 
 
 def needed() -> tuple[list[str], list[str]]:
-    """Tables, and beside each one right that is needed."""
+    """Pairs of table and right, as two lists: every right that a process needs."""
     pairs = [(table, right) for table in tables() for right in LESS.get(table, EVERYTHING).split(", ")]
     return [table for table, _ in pairs], [right for _, right in pairs]
 
 
 def lacking(role: str, rows: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """What a role lacks, and the statements that help."""
+    """A text that names the missing rights, and the statements that grant them."""
     by_table: dict[str, list[str]] = {}
     for table, right in rows:
         by_table.setdefault(table, []).append(right)
@@ -53,24 +51,26 @@ def lacking(role: str, rows: Sequence[Sequence[str]]) -> tuple[str, str]:
 
 
 def forbidden(error: Exception, role: str | None) -> StoreForbidden:
-    """What the server refused to a process that works, with the statement that helps."""
+    """The error when the server refuses a working process, with the statement that grants the right."""
     said, to = str(error), quoted(role) if role else "ROLE"
     match = _DENIED.search(said)
     if match is not None and match[1] == "schema":
-        helps = f"GRANT USAGE ON SCHEMA {match[2]} TO {to} lets it in"
+        helps = f"Run GRANT USAGE ON SCHEMA {match[2]} TO {to}"
     elif match is not None and match[1] in {"table", "view"}:
-        helps = f"GRANT {LESS.get(match[2], EVERYTHING)} ON {match[2]} TO {to} lets it"
+        helps = f"Run GRANT {LESS.get(match[2], EVERYTHING)} ON {match[2]} TO {to}"
     else:
-        helps = f"The owner must allow it to {to}"
-    message = f"{_refused(said, role)}. {helps}. `wakeful migrate --grants {role or 'ROLE'}` prints all that it needs"
+        helps = f"The owner must grant it to {to}"
+    message = (
+        f"{_refused(said, role)}. {helps}. `wakeful migrate --grants {role or 'ROLE'}` prints all grants that it needs"
+    )
     return StoreForbidden(message)
 
 
 def may_not_migrate(error: Exception, role: str | None) -> StoreForbidden:
-    """Only the owner of the tables can change them, and no grant makes another role that."""
+    """The error when a role may not migrate: only the owner of the tables can change them, and no grant changes that."""
     message = (
-        f"{_refused(str(error), role)}. Migrate as the role that owns the tables of Wakeful, and may create some in their schema; "
-        "processes that work need less: `wakeful migrate --grants ROLE` prints it"
+        f"{_refused(str(error), role)}. Migrate as the role that owns the tables of Wakeful and may create tables in their schema. "
+        "Working processes need fewer rights: `wakeful migrate --grants ROLE` prints them"
     )
     return StoreForbidden(message)
 
@@ -80,10 +80,10 @@ def _refused(said: str, role: str | None) -> str:
 
 
 def rights_like_run(made: Sequence[str], grantees: Sequence[str]) -> list[str]:
-    """Statements that let roles use new tables as they may use those that are there: else a migration would lock them out."""
+    """Statements that grant roles the same use of new tables as of existing ones; otherwise a migration would lock them out."""
     return [f"grant {LESS.get(table, EVERYTHING)} on {table} to {quoted(role)}" for table in made for role in grantees]
 
 
 def quoted(name: str) -> str:
-    """A name as PostgreSQL reads it."""
+    """An identifier, quoted where PostgreSQL needs it."""
     return name if _PLAIN(name) else '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""What a user's function may not say to the database inside `run.transaction`: anything about the transaction itself."""
+"""Refuses transaction control in a user's function inside `run.transaction`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from wakeful.errors import Persistent
 
-NOT_YOURS = "the transaction is Wakeful's, it commits when the function returns"
-# What is quoted or a comment says nothing to the database: texts, names, PostgreSQL's $tag$…$tag$.
+NOT_YOURS = "Wakeful controls the transaction and commits it when the function returns"
+# Quoted parts and comments do not count as statements: strings, identifiers, PostgreSQL's $tag$…$tag$.
 _QUOTED = re.compile(
     r"(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|/\*.*?\*/|--[^\n]*",
     re.DOTALL,
@@ -22,9 +22,9 @@ _ASKING = frozenset({"execute", "executemany", "fetch", "fetchrow", "fetchval", 
 
 
 def refuse_transaction_control(sql: str, *, trigger_bodies: bool = False) -> None:
-    """Persistent for a text with COMMIT, ROLLBACK and the like as one of its statements.
+    """Raise Persistent if one of the text's statements is COMMIT, ROLLBACK or similar.
 
-    `trigger_bodies`: CREATE TRIGGER is followed by statements of its own up to an END, as on SQLite.
+    `trigger_bodies`: CREATE TRIGGER contains statements of its own up to an END, as on SQLite.
     """
     statements = _QUOTED.sub(" ", sql).split(";")
     if trigger_bodies and statements[0].lower().split()[:1] == ["create"]:
@@ -36,7 +36,7 @@ def refuse_transaction_control(sql: str, *, trigger_bodies: bool = False) -> Non
 
 
 class GuardedPostgres:
-    """An asyncpg connection that runs statements, but has no say over the transaction around them."""
+    """An asyncpg connection that runs statements but cannot control the transaction around them."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

@@ -1,11 +1,11 @@
-"""Guards of apps: the tokens that a command must have which decides in a person's stead, kept as hashes.
+"""Guards of apps: the tokens that a command needs to decide on a person's behalf, stored as hashes.
 
-The store has the guard and not the process: it holds while no server runs. A server that starts with other tokens replaces it, and one
-that starts with none removes it. While another process of the app is alive, only one that knows a token of the guard does: a program that
-the app started can start a server too.
+The guard is in the store, not in a process, so it holds while no server runs. A server that starts with other tokens replaces the
+guard; a server that starts with none removes it. While another process of the app is alive, only a server that knows a token of the
+guard may do so, because a program that the app started can start a server too.
 
-An app that starts programs and has no token is locked: no token opens that guard, so what only people decide waits until a server of the app
-starts with one.
+An app that starts programs and has no token is locked: no token opens that guard. Decisions that only people may make then wait until a
+server of the app starts with a token.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-# About 8 MiB and 20 ms for each guess. A token has at least 128 bits by its looks; this is for one that has fewer in truth.
+# About 8 MiB and 20 ms for each guess. A token looks like at least 128 bits; this protects one that has fewer.
 COST, BLOCK, MEMORY = 2**13, 8, 2**25
 LENGTH = 32
 SALT_LENGTH = 16
@@ -25,7 +25,7 @@ SALT_LENGTH = 16
 
 @dataclass(frozen=True, slots=True)
 class TokenHash:
-    """One token as it is stored. It cannot be turned back into the token."""
+    """The stored hash of one token. The token cannot be recovered from it."""
 
     salt: str
     hash: str
@@ -38,12 +38,12 @@ class TokenHash:
     def is_of(self, token: str) -> bool:
         if self == LOCK:
             return False
-        # scrypt fills a short word up with NULs: one that ends with some has the hash of the word without them
+        # scrypt pads a short key with NULs: a token that ends with NULs would have the hash of the token without them
         return "\0" not in token and hmac.compare_digest(_hashed(token, self.salt), self.hash)
 
 
 LOCK = TokenHash("", "locked")
-"""The guard of an app that starts programs, while no server of it was started with a token. It is the hash of no token."""
+"""The guard of an app that starts programs, as long as no server of it started with a token. No token has this hash."""
 
 
 def hashes_of(tokens: Iterable[str | None]) -> tuple[TokenHash, ...]:
@@ -51,14 +51,14 @@ def hashes_of(tokens: Iterable[str | None]) -> tuple[TokenHash, ...]:
 
 
 def known(guards: Iterable[tuple[str, TokenHash]], app: str, tokens: Iterable[str | None]) -> str | None:
-    """The hash of an app's guard that one of these tokens has; None if there is none."""
+    """The hash in the app's guard that matches one of these tokens; None if none matches."""
     given = [token for token in tokens if token]
     return next((one.hash for name, one in guards if name == app and any(fits(one, token) for token in given)), None)
 
 
 @lru_cache(maxsize=64)
 def fits(hashed: TokenHash, token: str) -> bool:
-    """As `is_of`, once for each pair: a process that asks has few tokens, and asks about few hashes."""
+    """As `is_of`, cached: a process has few tokens and checks them against few hashes."""
     return hashed.is_of(token)
 
 

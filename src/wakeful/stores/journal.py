@@ -1,13 +1,13 @@
-"""Group commit: everything that is waiting goes into one transaction.
+"""Group commit: all waiting requests go into one transaction.
 
     callers ──submit──► waiting ──┐                     ┌──► each caller's own result, or its own refusal
                                   ├──► one transaction ─┤
-    a resting claim ──(poke)──────┘                     └──► Ready: somebody may have work now
+    a resting claim ──(poke)──────┘                     └──► Ready: there may be work now
 
-While one transaction is on its way to the disk, requests gather for the next; so a commit carries one transition when
-nothing else is going on, and hundreds under load. A refusal (claim lost, duplicate) is a result and concerns one
-caller. An error of the transaction itself (a bad value, a deadlock) sends its requests through again one by one, so
-that only the guilty one fails. When the database is gone, all of the batch are told StoreUnavailable.
+While one transaction is being committed, requests gather for the next one. So a commit carries one transition when the process is idle,
+and hundreds under load. A refusal (claim lost, duplicate) is a result and concerns one caller. If the transaction itself fails (a bad
+value, a deadlock), its requests are repeated one by one, so that only the faulty one fails. If the database is gone, all callers of
+the batch get StoreUnavailable.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ from wakeful.stores.verbs.table import VERBS
 
 R = TypeVar("R")
 
-# From how many callers on there is load: then a transaction waits a few turns of the event loop for company. Those who
-# were just answered are about to hand in the next thing, and a commit costs as much as the work of many turns.
+# From this many callers on there is load: then a transaction waits a few turns of the event loop for more requests. Callers that were
+# just answered are about to submit again, and a commit costs as much as the work of many turns.
 LOAD = 16
 TURNS_TO_GATHER = 4
-# A transaction that carries more rows than this takes so long that its neighbours notice.
+# A transaction with more rows than this takes so long that other requests notice.
 MOST_ROWS = 12_000
 MOST_CHARACTERS = 16_000_000
 
-# Where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after"
-# it. Inert unless a test hands in a probe. One with a true `plain` is content with before and after, where a batch can
-# be a single statement.
+# Points where a test may let the process die: "before" a transaction, "within" it when only the COMMIT is missing, and "after" it.
+# Inert unless a test provides a probe. A probe with a true `plain` is content with before and after when a batch can be a single
+# statement.
 Probe = Callable[[str, Sequence[Any]], None]
 
 
 class Died(BaseException):
-    """A probe raises this where its process is to count as dead: nobody is told anything any more."""
+    """Raised by a probe where its process is to count as dead: no caller gets an answer any more."""
 
 
 class Backend(Protocol):
-    """One database: how a transaction is carried out, and nothing about agents."""
+    """One database: how to carry out a transaction. It knows nothing about agents."""
 
     notifies: bool
 
     async def end_lost(self) -> None:
-        """Make sure that nothing whose answer was lost is still on its way."""
+        """Make sure that no transaction whose answer was lost is still in flight."""
         ...
 
     async def transact(self, transaction: Callable[[int | None], Transaction[R]], *, plain: bool = False) -> R:
-        """Run the generator inside one transaction and commit it. StoreUnavailable when the database is gone.
+        """Run the generator inside one transaction and commit it. Raises StoreUnavailable if the database is gone.
 
-        `plain`: all requests are of one kind and nobody looks on, so that it may be told in advance that all went well.
+        `plain`: all requests are of one kind and no probe needs the point within, so the answers may be assumed in advance.
         """
         ...
 
 
 class Waiting:
-    """A request and the caller who waits for its result."""
+    """A request and the future of its caller."""
 
     __slots__ = ("future", "request")
 
@@ -73,7 +73,7 @@ class Waiting:
 
 
 class Journal:
-    """The one way by which a process writes."""
+    """The only way in which a process writes."""
 
     def __init__(self, backend: Backend, *, most: int = 1000, probe: Probe | None = None) -> None:
         self._backend = backend
@@ -83,13 +83,13 @@ class Journal:
         self._resting: list[Waiting] = []
         self._closed = False
         self._dead = False
-        self._in_doubt = False  # a transaction whose answer was lost may still be on its way to its COMMIT
+        self._in_doubt = False  # a transaction whose answer was lost may still be about to commit
         self._draining: asyncio.Task[None] | None = None
         self.on_ready: Callable[[Ready], None] = lambda _: None
         self.on_unavailable: Callable[[StoreUnavailable], None] = lambda _: None
         self.on_alarm: Callable[[], None] = lambda: None
         self.heard = Heard()
-        self.awaited: frozenset[str] = frozenset()  # runs whose end somebody here waits for
+        self.awaited: frozenset[str] = frozenset()  # runs whose end a caller in this process waits for
         self.on_awaited: Callable[[], None] = lambda: None
         self.on_committed: Callable[[Sequence[Any]], None] | None = (
             None  # only while a caller waits for the end of a run
@@ -102,26 +102,23 @@ class Journal:
         return self._closed
 
     def submit(self, request: Request[R]) -> asyncio.Future[R]:
-        """Hand in a transition; the future is its result once it is on disk."""
+        """Submit a transition. The future gets its result once it is on disk."""
         waiting = Waiting(request, asyncio.get_running_loop().create_future())
         if self._closed:
             waiting.future.set_exception(StoreUnavailable("the store is closed"))
+        elif request.rests:
+            self._resting.append(waiting)
         elif not self._dead:
             self._waiting.append(waiting)
             self._go()
         return waiting.future
 
-    def rest(self, request: ClaimRuns) -> asyncio.Future[Claimed]:
-        """Hand in a claim that goes along with the next transaction that makes runs ready, or when it is poked."""
-        waiting = Waiting(request, asyncio.get_running_loop().create_future())
-        if self._closed:
-            waiting.future.set_exception(StoreUnavailable("the store is closed"))
-        else:
-            self._resting.append(waiting)
-        return waiting.future
+    def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None:
+        """Call `then` when one of these runs ends. Replaces the previous callback."""
+        self.awaited, self.on_awaited = runs, then
 
     def poke(self) -> None:
-        """Let resting claims look now."""
+        """Let resting claims look for runs now."""
         if self._resting and not self._closed:
             self._waiting.extend(self._resting)
             self._resting.clear()
@@ -131,13 +128,13 @@ class Journal:
         return self._dead
 
     def die(self) -> None:
-        """From now on nothing is stored and nobody gets an answer, as if the process were gone. For tests."""
+        """From now on store and answer nothing, as if the process were gone. For tests."""
         self._dead = True
         self._waiting.clear()
         self._resting.clear()
 
     async def close(self) -> None:
-        """Finish what was handed in; refuse what comes later."""
+        """Finish the submitted requests and refuse later ones."""
         self._closed = True
         for waiting in self._resting:
             waiting.future.cancel()
@@ -146,13 +143,13 @@ class Journal:
             await asyncio.wait([self._draining])
 
     def _go(self) -> None:
-        """Begin, unless a transaction is under way: then whatever waits goes into the next."""
+        """Start a transaction, unless one is in flight: then waiting requests go into the next one."""
         if self._draining is None:
             self._draining = asyncio.get_running_loop().create_task(self._drain(), name="wakeful journal")
 
     async def _drain(self) -> None:
-        """One transaction after the other, until nothing waits. Two at a time were slower, on PostgreSQL too: each then
-        carries half, and what a transaction costs it costs twice.
+        """One transaction after the other, until no request waits. Two at a time were slower, on PostgreSQL too: each then carries half
+        the requests, and the fixed cost of a transaction is paid twice.
         """
         answered = 0
         try:
@@ -167,11 +164,11 @@ class Journal:
                 if batch:
                     await self._commit(batch)
         finally:
-            # Here and not in a callback: what was handed in before that is called would be forgotten.
+            # Here and not in a callback: a request submitted before the callback runs would be forgotten.
             self._draining = None
 
     def _compose(self) -> list[Waiting]:
-        """What goes into the next transaction. Claims are asked now what they want, and rest on if it is nothing."""
+        """The requests of the next transaction. Claims say now how many runs they want, and rest on if none."""
         share = within_limits(self._waiting, self._most)
         batch, self._waiting = self._waiting[:share], self._waiting[share:]
         hints = [
@@ -187,9 +184,9 @@ class Journal:
             request = waiting.request
             if waiting.future.done() and not request.worth_storing:
                 continue  # its caller gave up
-            if request.claims:
-                request.wanted = request.wants()  # type: ignore[attr-defined]
-                if not request.wanted:  # type: ignore[attr-defined]
+            if request.claims and isinstance(request, ClaimRuns):
+                request.wanted = request.wants()
+                if not request.wanted.agents:
                     self._resting.append(waiting)
                     continue
             composed.append(waiting)
@@ -205,9 +202,9 @@ class Journal:
         except StoreForbidden as error:
             await self._one_by_one(batch, error)
         except StoreUnavailable as error:
-            self._in_doubt = self._in_doubt or not error.locked  # then it never began: there is nothing to doubt
+            self._in_doubt = self._in_doubt or not error.locked  # a locked store never began the transaction: no doubt
             self.on_unavailable(error)
-            if error.locked:  # those behind it have waited as long, and would now wait for as long again
+            if error.locked:  # requests behind it have waited as long, and would wait as long again
                 batch, self._waiting = [*batch, *self._waiting], []
             for waiting in batch:
                 resolve(waiting, type(error)(str(error), locked=error.locked))
@@ -219,14 +216,14 @@ class Journal:
             for waiting, result in zip(batch, results, strict=True):
                 if waiting.request.may_follow and not isinstance(result, BaseException):
                     waiting.request.follow(result, self.heard)
-                if result is None and not waiting.future.done():  # the most frequent one
+                if result is None and not waiting.future.done():  # the most frequent case
                     waiting.future.set_result(None)
                 else:
                     resolve(waiting, result)
             self._tell_woken(batch)
 
     async def _one_by_one(self, batch: list[Waiting], error: Exception) -> None:
-        """One of them is guilty: find out which, and spare the others. Claims come last here too, and see the rest."""
+        """One request is faulty: find out which, and carry out the others. Claims come last here too, to see the rest."""
         if len(batch) == 1:
             resolve(batch[0], error)
             return
@@ -238,9 +235,8 @@ class Journal:
         alarmed = False
         for waiting in batch:
             request = waiting.request
-            if request.may_wake and request.woken:  # type: ignore[attr-defined]
-                for app, agent in request.woken:  # type: ignore[attr-defined]
-                    agents.setdefault(app, set()).add(agent)
+            for app, agent in request.woken:
+                agents.setdefault(app, set()).add(agent)
             if request.may_alarm and not alarmed:
                 alarmed = request.alarming()
         if alarmed:
@@ -250,22 +246,21 @@ class Journal:
         if agents:
             self.poke()
         if self.awaited and any(
-            waiting.request.ends_a_run and waiting.request.claim.id in self.awaited  # type: ignore[attr-defined]
-            for waiting in batch
+            (ended := waiting.request.ended) is not None and ended.id in self.awaited for waiting in batch
         ):
             self.on_awaited()
         if self.on_committed is not None:
             self.on_committed([waiting.request for waiting in batch])
 
     async def _clear_doubt(self, requests: list[Request[Any]]) -> None:
-        """After an answer was lost, wait until that transaction is over, however it ends. Only then what we read is the
-        last word (which runs do we own? is that step stored?). In a transaction of its own: the lock that it takes would
-        keep the lease from being renewed, if what comes after it had to wait.
+        """After an answer was lost, wait until that transaction has ended, in either way. Only then do reads give the final answer
+        (which runs do we own? is that step stored?). This is a transaction of its own: its lock would block the renewal of the lease
+        if the statements after it had to wait.
         """
-        processes = sorted({process for process in map(process_of, requests) if process is not None})
+        processes = sorted({process for request in requests if (process := request.fenced_by) is not None})
         if processes:
             await self._backend.transact(lambda now: waited_for(now, processes))
-            await self._backend.end_lost()  # what had begun has ended by now; what had not must not begin later
+            await self._backend.end_lost()  # transactions that had begun have ended; others must not begin later
             self._in_doubt = False
 
     async def _transact(self, requests: list[Request[Any]]) -> list[Any]:
@@ -276,7 +271,7 @@ class Journal:
         plain = kind.plain and [*map(type, requests)].count(kind) == len(requests)
         if probe is None:
             results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies), plain=plain)
-        elif plain and getattr(probe, "plain", False):  # a statement that is a transaction has no moment within it
+        elif plain and getattr(probe, "plain", False):  # a single statement has no point within
             probe("before", requests)
             results = await self._backend.transact(lambda now: whole(now, requests, notifies=notifies), plain=True)
             probe("after", requests)
@@ -292,19 +287,19 @@ class Journal:
 
 
 def waited_for(now: int | None, processes: list[str]) -> Transaction[None]:
-    """Nothing but the fence, once no other transaction of these processes is under way."""
+    """Only the fence, once no other transaction of these processes is in flight."""
     yield "fence_alone", [(now, process) for process in processes]
 
 
 def watched(transaction: Transaction[R], probe: Probe, requests: Sequence[Any]) -> Transaction[R]:
-    """The same transaction, with a word to the probe when only the COMMIT is missing."""
+    """The same transaction, which calls the probe when only the COMMIT is missing."""
     results = yield from transaction
     probe("within", requests)
     return results
 
 
 def within_limits(waiting: list[Waiting], share: int) -> int:
-    """How many of the first `share` requests go into one transaction: large requests come in smaller company."""
+    """How many of the first `share` requests go into one transaction: large requests share it with fewer others."""
     rows = characters = 0
     for number in range(min(share, len(waiting))):
         request = waiting[number].request
@@ -328,26 +323,21 @@ def resolve(waiting: Waiting, result: Any) -> None:
         waiting.future.set_result(result)
 
 
-def process_of(request: Request[Any]) -> str | None:
-    """The process whose lease a request needs."""
-    return request.process if request.fenced else None  # type: ignore[attr-defined]
-
-
 def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) -> Transaction[list[Any]]:
-    """One transaction: the fence, the keys, then each verb in the order of VERBS over all requests of its kind. Before the
-    claims, which come last, the keys that were given up are passed on.
+    """One transaction: the fence, the keys, then each verb in the order of VERBS over all requests of its kind. Claims come last; before
+    them, keys that were given up go to the next runs.
 
-    Giving runs back waits at the fence until no other transaction of this process is under way: one whose answer was
-    lost, or a user's own, may still bring the claim of such a run, or the checkpoint of its last step.
+    A request that gives runs back waits at the fence until no other transaction of this process is in flight: one whose answer was lost,
+    or a user's own, may still commit the claim of such a run, or the checkpoint of its last step.
     """
     results: list[Any] = [None] * len(requests)
     groups: dict[type, list[int]] = {}
-    processes = [request.process if request.fenced else None for request in requests]  # type: ignore[attr-defined]
+    processes = [request.fenced_by for request in requests]
     fenced = {process for process in processes if process is not None}
     lease_is_good: dict[str, bool] = {}
     claiming: dict[str, str] = {}
     if notifies:
-        claiming = {request.process: request.app for request in requests if request.claims}  # type: ignore[attr-defined]
+        claiming = {one.process: one.app for one in requests if one.claims and isinstance(one, ClaimRuns)}
         shut = {app for request in requests if request.may_shut and (app := request.shuts()) is not None}
         if shut:
             yield "shut_gate", [(app,) for app in sorted(shut)]
@@ -382,8 +372,8 @@ def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) 
 def fence(
     now: int | None, processes: Sequence[str], claiming: Mapping[str, str], *, alone: bool
 ) -> Transaction[list[Row]]:
-    """Which of these processes are alive, and is their lease good? Those that claim pass the gate of their app as well, where
-    several processes write at once: what they see paused, or not, is so until the commit.
+    """Which of these processes are alive, and whether their leases are valid. On PostgreSQL, where several processes write at once,
+    claiming ones also pass the gate of their app: the pauses that they read then hold until the commit.
     """
     if alone:
         if claiming:
@@ -398,40 +388,40 @@ def fence(
 
 
 def refusal(process: str, *, buried: bool) -> Exception:
-    """A lease that ran out may still be renewed while nobody has declared its process dead: that caller tries again."""
+    """An expired lease may still be renewed as long as its process has not been declared dead, so that caller retries."""
     if buried:
         return ClaimLost(f"process {process} was declared dead: its runs have other owners, nothing was written")
-    return StoreUnavailable(f"the lease of process {process} ran out and is not renewed yet: nothing was written")
+    return StoreUnavailable(f"the lease of process {process} expired and is not renewed yet: nothing was written")
 
 
 def left_over(requests: Sequence[Request[Any]], results: Sequence[Any]) -> list[tuple[str, str]]:
-    """Agents of which others may take something now: places of a limited one that became free and were not taken again by
-    the same transaction, and runs that a claim left to others.
+    """Agents of which other processes may claim runs now: slots of a limited agent that became free and were not taken again by the same
+    transaction, and runs that a claim left to others.
     """
     free: Counter[tuple[str, str]] = Counter()
     left: list[tuple[str, str]] = []
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        if request.ends_a_run:
-            claim = request.claim  # type: ignore[attr-defined]
-            if claim.limited:
-                free[claim.app, claim.agent] += 1
-        elif request.claims:
-            app: str = request.app  # type: ignore[attr-defined]
+        ended = request.ended
+        if ended is not None:
+            if ended.limited:
+                free[ended.app, ended.agent] += 1
+        elif request.claims and isinstance(request, ClaimRuns):
+            app = request.app
             for claim in result.claims:
                 free[app, claim.agent] -= 1
-            # Only with something that was taken: each would answer the other's word with its own for ever.
+            # Only together with a taken run: otherwise two processes would answer each other's notifications forever.
             left += [(app, agent) for agent in result.left & {claim.agent for claim in result.claims}]
     return left + [place for place, count in free.items() if count > 0]
 
 
 def unclaimed(requests: Sequence[Request[Any]], results: Sequence[Any], promoted: Sequence[Row] = ()) -> str | None:
-    """What to tell other processes: "app agent agent …" of runs made ready that no claim of this transaction took. An
-    empty text says that any process may have work, or a channel that no process has.
+    """The notification to other processes: "app agent agent …" for ready runs that no claim of this transaction took. An empty text
+    means that any process may have work, or that a channel has no process.
     """
     others = Others({claim.id for result in results if isinstance(result, Claimed) for claim in result.claims})
-    for run, app, agent in promoted:  # whose turn it is now
+    for run, app, agent in promoted:  # runs whose turn it is now
         if run not in others.taken:
             others.hear(app, agent)
     for app, agent in left_over(requests, results):
@@ -439,9 +429,8 @@ def unclaimed(requests: Sequence[Request[Any]], results: Sequence[Any], promoted
     for request, result in zip(requests, results, strict=True):
         if isinstance(result, Exception):
             continue
-        if request.may_wake and request.woken:  # type: ignore[attr-defined]
-            for app, agent in request.woken:  # type: ignore[attr-defined]
-                others.hear(app, agent)
+        for app, agent in request.woken:
+            others.hear(app, agent)
         if request.may_tell:
             request.tell(result, others)
             if others.all:

@@ -1,22 +1,23 @@
-"""What housekeeping asks of a store: what is old, a window at a time, and that it goes.
+"""Housekeeping: finds old rows, one window at a time, and removes them.
 
-Nothing here keeps a transaction open, and nothing is decided by what was read: whatever is removed is looked at again,
-locked, by the transition that removes it.
+No transaction stays open while this code reads, and a read alone decides nothing: the transition that removes a row locks it and
+checks it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from wakeful.clock import Microseconds
 from wakeful.stores.alarm import Alarm
+from wakeful.stores.database import Database
 from wakeful.stores.journal import Journal
 from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
 from wakeful.stores.request import Actor, Bulk
-from wakeful.stores.tampered import Finding, Tampered
+from wakeful.stores.tampered import Tampered, Tampering
 from wakeful.stores.transaction import Row
 from wakeful.stores.verbs.keeping import (
     ChangeCiphers,
@@ -32,7 +33,7 @@ from wakeful.stores.verbs.sources import ForgetOld
 
 @dataclass(frozen=True, slots=True)
 class OldEvent:
-    """An event that has no run any more: had it any, and is its payload gone already?"""
+    """An event without runs: whether it had any, and whether its payload is already removed."""
 
     seq: int
     accepted_at: Microseconds
@@ -48,26 +49,18 @@ ROWS_AT_A_TIME = 100
 
 @dataclass
 class Resealed:
-    """A piece of a walk over all payloads: how many rows were passed and how many payloads changed, and what was tampered with."""
+    """One piece of a walk over all payloads: rows passed, payloads changed, and payloads found tampered with."""
 
     rows: int
     payloads: int = 0
-    tampered: list[Finding] = field(default_factory=list)
-    alarms: dict[str, Alarm] = field(default_factory=dict)  # about these, by their keys
-
-
-class Readable(Protocol):
-    """What is needed of a database to look around in it."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
-    def read_clock(self) -> Microseconds | None: ...
+    tampered: list[Tampering] = field(default_factory=list)
+    alarms: dict[str, Alarm] = field(default_factory=dict)  # about the tampered ones, by key
 
 
 class Keeper:
-    """Looks for what is old, and removes it."""
+    """Finds old rows and removes them."""
 
-    def __init__(self, database: Readable, journal: Journal) -> None:
+    def __init__(self, database: Database, journal: Journal) -> None:
         self._database = database
         self._journal = journal
 
@@ -76,7 +69,7 @@ class Keeper:
         return int((await self._database.fetch("read_time", self._database.read_clock()))[0][0])
 
     async def span(self, table: Literal["runs", "events"]) -> tuple[int, int]:
-        """The first and the last seq of a table; (0, -1) while it is empty."""
+        """The first and the last seq of a table; (0, -1) if it is empty."""
         first, last = (await self._database.fetch(f"span_of_{table}"))[0]
         return (0, -1) if first is None else (first, last)
 
@@ -90,9 +83,9 @@ class Keeper:
         wanted: Callable[[str, Microseconds], Microseconds | None],
         newest: bool = False,
     ) -> list[tuple[str, Family]]:
-        """The families, with an agent of each, that have a run in this window which is over since `before`, as far as all of it is
-        over since the time that `wanted` says for the agent and the end of that run; None: it is left alone. Most families are one
-        run: those are found with the window, the others by themselves. `newest` as in `families`.
+        """Families, each with an agent, that have a run in this window that ended before `before`. A family counts only if all its
+        runs ended before the time that `wanted` returns for the agent and the end of that run; if it returns None, the family is
+        kept. Most families have one run and come with the window; the others are read separately. `newest`: see `families`.
         """
         found: list[tuple[str, Family]] = []
         others: dict[str, tuple[str, Microseconds]] = {}
@@ -112,12 +105,12 @@ class Keeper:
         return found
 
     async def family(self, root: str, before: Microseconds) -> Family | None:
-        """One of `families`."""
+        """As `families`, for one root."""
         return next(iter(await self.families({root: before})), None)
 
     async def families(self, roots: Mapping[str, Microseconds], *, newest: bool = False) -> list[Family]:
-        """Those families of which all was over before the time given, and nothing is open. The newest run of all is never removed:
-        the family that has it counts only for those who also want that.
+        """The families that ended completely before the given time and have nothing open. The newest run of the store is never
+        removed; its family is returned only with `newest`.
         """
         given = [(root,) for root in roots]
         found = await self._database.fetch_each("family_of_root", given)
@@ -132,40 +125,40 @@ class Keeper:
         return [family for family, rows in zip(over, unsettled, strict=True) if not rows]
 
     async def remove_families(self, families: list[Family]) -> list[str]:
-        """Remove them, if they are still what was seen; the ids of the runs that are gone."""
+        """Remove the families that have not changed since they were read. Returns the ids of the removed runs."""
         gone: list[str] = await self._journal.submit(RemoveFamilies(families))
         return gone
 
     async def remove_archived(self, families: list[Family], path: str, *, by: Actor, bulk: Bulk) -> list[str]:
-        """As remove_families, for a person."""
+        """As remove_families, on behalf of a person."""
         gone: list[str] = await self._journal.submit(RemoveArchived(families, path, by=by, bulk=bulk))
         return gone
 
     async def old_events(self, app: str, after: int, upto: int, before: Microseconds) -> list[OldEvent]:
-        """Events in a window that came before then and have no run any more."""
+        """Events in a window that were accepted before `before` and have no runs left."""
         rows = await self._database.fetch("old_events", app, after, upto, before)
         return [OldEvent(seq, accepted, bool(had), bool(gone)) for seq, accepted, had, gone in rows]
 
     async def old_idempotency(
         self, app: str, after: str, before: Microseconds, most: int
     ) -> tuple[list[str], str | None]:
-        """Old keys among the next so many, and where to go on; None at the end."""
+        """The old ones among the next `most` keys, and the cursor for the next call; None at the end."""
         rows = await self._database.fetch("old_idempotency", app, after, before, most)
         return [key for key, old in rows if old], rows[-1][0] if len(rows) == most else None
 
     async def empty_keys(self, app: str, most: int) -> list[tuple[str, str]]:
-        """(agent, key) of keys that no run has or waits for."""
+        """(agent, key) of keys that no run holds or waits for."""
         return [(agent, key) for agent, key in await self._database.fetch("empty_keys", app, most)]
 
     async def agents_with_schedules(self, app: str) -> list[str]:
         return [row[0] for row in await self._database.fetch("agents_with_schedules", app)]
 
     async def sources_with_gone(self, app: str) -> list[tuple[str, Microseconds]]:
-        """Sources of which some items are gone, and since when the first of each is."""
+        """Sources with items that are gone, each with the time of the first such item."""
         return [(source, since) for source, since in await self._database.fetch("sources_with_gone", app)]
 
     async def oldest_event(self) -> Microseconds | None:
-        """When the first event that is left came in."""
+        """When the oldest event in the store was accepted."""
         rows = await self._database.fetch("oldest_event")
         return rows[0][0] if rows else None
 
@@ -174,19 +167,19 @@ class Keeper:
         return gone
 
     async def cut_quarantine(self, request: CutQuarantine) -> int:
-        """Cut what is too old or too much of the unverified; how many went, a few at a time."""
+        """Cut quarantined inputs that are too old or too many. Returns how many were removed; call again for the rest."""
         gone: int = await self._journal.submit(request)
         return gone
 
     async def remove_traces(self, request: RemoveTraces) -> int:
-        """Remove what else is old; how many events were concerned."""
+        """Remove other old rows. Returns how many were removed or emptied."""
         count: int = await self._journal.submit(request)
         return count
 
     # blobs
 
     async def unreferenced(self, after: str, before: Microseconds, most: int) -> tuple[set[str], str]:
-        """Of the next so many blobs that are older than that: those that no row points to, and where to go on."""
+        """Of the next `most` blobs older than `before`: those that no row points to, and the cursor for the next call."""
         ids = [row[0] for row in await self._database.fetch("old_blobs", after, before, most)]
         left = set(ids)
         for place in PLACES if ids else ():
@@ -199,7 +192,7 @@ class Keeper:
         return left, ids[-1] if len(ids) == most else ""
 
     async def _walk(self, place: Place, query: str, window: int) -> AsyncIterator[list[Row]]:
-        """All rows of a table that a query finds, window by window."""
+        """All rows of a table that match a query, window by window."""
         if place.walk is None:
             yield await self._database.fetch(query)
             return
@@ -212,29 +205,29 @@ class Keeper:
     # encryption
 
     async def ciphers(self) -> list[str]:
-        """The ids of the keys that payloads of this store may be encrypted with."""
+        """The ids of the keys that this store's payloads may be encrypted with."""
         return [row[0] for row in await self._database.fetch("list_ciphers")]
 
     async def change_ciphers(self, enters: list[str], leaves: list[str], *, by: Actor, bulk: Bulk) -> None:
         await self._journal.submit(ChangeCiphers(enters, leaves, by=by, bulk=bulk))
 
     async def older_processes(self, needs: int) -> list[Row]:
-        """(id, host, pid, …) of the processes at work whose code does not know a migration."""
+        """(id, host, pid, …) of living processes whose code does not know a migration."""
         return await self._database.fetch("older_processes", self._database.read_clock(), needs)
 
     async def unbound_processes(self) -> list[Row]:
-        """(id, host, pid, …) of the processes at work that do not bind what they write to its place, or not yet."""
+        """(id, host, pid, …) of living processes that do not yet bind payloads to their places."""
         return await self._database.fetch("unbound_processes", self._database.read_clock())
 
     async def extent(self) -> int:
-        """Roughly how many rows a walk over all payloads passes."""
+        """About how many rows a walk over all payloads passes."""
         spans = [(await self._database.fetch(f"walk_of_{place.noun}"))[0] for place in PLACES if place.walk is not None]
         return sum(last - first + 1 for first, last in spans if first is not None)
 
     async def reseal(self, codec: Codec, alarmed: set[str], *, by: Actor, bulk: Bulk) -> AsyncIterator[Resealed]:
-        """Encrypt with the first key, and bind to its place, whatever is not: piece by piece. Each payload is changed only if it is
-        still what was read. One that was tampered with stays, is told, and opens an alarm, in one transaction with the changes of its
-        piece. `alarmed`: the keys of alarms that were opened, which are not opened again.
+        """Encrypt every payload with the first key and bind it to its place, piece by piece. A payload is changed only if it is
+        still as it was read. A tampered payload stays as it is, is reported, and opens an alarm in the same transaction as the
+        changes of its piece. `alarmed`: keys of alarms that are already open and are not opened again.
         """
         for place in PLACES:
             async for rows in self._walk(place, f"payloads_of_{place.noun}", WINDOW_OF_TEXTS):
@@ -254,7 +247,7 @@ class Keeper:
     async def _renewed(
         self, codec: Codec, place: Place, rows: Sequence[Row], passed: Resealed
     ) -> AsyncIterator[tuple[str, Row, tuple[str, str] | None]]:
-        """The changes that rows need: the query, its row, and a new blob if it points to one."""
+        """The changes that rows need: the query, its parameters, and a new blob if the row points to one."""
         width = len(place.keys)
         for row in rows:
             for number, column in enumerate(place.columns, start=width + 1):
@@ -263,7 +256,7 @@ class Keeper:
                     continue
                 blob = await self._content(stored) if stored.startswith(BLOB) else None
                 if stored.startswith(BLOB) and blob is None:
-                    continue  # removed by hand; the code that reads it says so
+                    continue  # removed by hand; reading it reports that
                 new = codec.renewed(place.noun, column, row[width], stored, blob)
                 if isinstance(new, Tampered):
                     passed.tampered.append(new.finding)

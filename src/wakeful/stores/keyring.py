@@ -1,13 +1,13 @@
-"""Keys that payloads are encrypted with: the first one encrypts, every one decrypts, and so a new one can come first.
+"""Encryption keys for payloads. The first key encrypts, all keys decrypt, so a new key is added in front.
 
-    @sealed:<key's id>.<letter>:<base64 of salt, nonce, what is encrypted and its tag>     bound to its place
-    @sealed:<key's id>:<the same>                                                         as older versions wrote it
+    @sealed:<key's id>.<letter>:<base64 of salt, nonce, ciphertext and tag>     bound to its place
+    @sealed:<key's id>:<the same>                                               as older versions wrote it
 
-A bound payload has its place as associated data: table, column, and the name of the row that the letter stands for (binding.py). It
-opens nowhere else. Code that knows only the older form takes the id and the letter for a key that it does not have, and says so.
+A bound payload has its place as associated data: table, column, and the row name that the letter stands for (binding.py). It opens in
+no other place. Code that knows only the older form reads "id.letter" as a key that it does not have, and reports it missing.
 
-AES-256 in GCM. A key is never used as it is: every process, and every few million payloads, takes a key of its own out of
-it by a random salt, so that no two payloads ever meet the same nonce under the same key.
+AES-256-GCM. A key is never used directly: every process, and again every few million payloads, derives a key from it with a random
+salt, so that a nonce never repeats under the same key.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ SALT_LENGTH = 16
 NONCE_LENGTH = 12
 DIGEST_LENGTH = 40  # longer than a digest without a key
 UNDER_ONE_SALT = 1 << 24
-HOW_TO_MAKE_ONE = "`wakeful keys new` prints a good one"
+HOW_TO_MAKE_ONE = "`wakeful keys new` prints a new one"
 
 
 def new_key() -> str:
-    """A fresh key, as it is written into the environment."""
+    """A new key in the form that the environment variable takes."""
     return urlsafe_b64encode(os.urandom(KEY_LENGTH)).decode()
 
 
 def read_keys(given: Sequence[Secret] | None, setting: str | None) -> KeyRing | None:
-    """The keys of an app, else those of the setting (several are parted by commas or spaces); None without any."""
+    """The keys given to the app, else those of the setting, separated by commas or spaces; None if there are none."""
     if given is None:
         texts, source = (setting or "").replace(",", " ").split(), "WAKEFUL_ENCRYPTION_KEYS"
     else:
@@ -47,15 +47,15 @@ def read_keys(given: Sequence[Secret] | None, setting: str | None) -> KeyRing | 
 
 
 class Key:
-    """One key. It shows its id, never itself."""
+    """One key. Its repr shows the id only."""
 
     def __init__(self, text: str, *, named: str = "this") -> None:
         try:
             raw = urlsafe_b64decode(text.strip())
         except ValueError:
             raw = b""
-        if len(raw) != KEY_LENGTH:  # what was given may be the secret itself: it is not repeated
-            message = f"{named} is not one: an encryption key is {KEY_LENGTH} bytes in base64. {HOW_TO_MAKE_ONE}"
+        if len(raw) != KEY_LENGTH:  # the given text may be the secret itself, so the message does not repeat it
+            message = f"{named} is not valid: an encryption key is {KEY_LENGTH} bytes in base64. {HOW_TO_MAKE_ONE}"
             raise ConfigError(message)
         self.id = hashlib.blake2b(raw, digest_size=4, person=b"wakeful key").hexdigest()
         self._raw = raw
@@ -73,7 +73,7 @@ class Key:
 
 @lru_cache(maxsize=1024)
 def cipher_of(key: bytes) -> Any:
-    """AES-GCM under a key that was taken out of another by its salt."""
+    """AES-GCM under a key that was derived with a salt."""
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ImportError as error:
@@ -98,7 +98,7 @@ class KeyRing:
         return frozenset(self._keys)
 
     def seal(self, text: str, place: str | None = None, letter: str = "") -> str:
-        """A text as only holders of the key can read it; with a place, in that place only."""
+        """Encrypt a text. With a place, it can be opened only there."""
         self._left -= 1
         if self._left < 0:
             self._take_salt()
@@ -108,8 +108,8 @@ class KeyRing:
         return mark + urlsafe_b64encode(self._salt + nonce + closed).decode()
 
     def open(self, sealed: str, place_by: Callable[[str], str | None] = lambda _: None) -> str:
-        """The text again. `place_by` tells the place for the letter of a bound payload, None for a letter that has none there.
-        EncryptionKeyMissing when the key is not here; PayloadTampered when the payload was changed, cut, or is of another place.
+        """Decrypt a text. `place_by` returns the place for the letter of a bound payload, or None if the table has no such letter.
+        Raises EncryptionKeyMissing if the key is not here, PayloadTampered if the payload was changed, cut or moved.
         """
         identifier, _, content = sealed.removeprefix(SEALED).partition(":")
         name, bound, letter = identifier.partition(".")
@@ -123,7 +123,7 @@ class KeyRing:
         place = place_by(letter) if bound else ""
         try:
             if place is None:
-                message = f"a name of rows by the letter {letter!r}"
+                message = f"no row name has the letter {letter!r}"
                 raise ValueError(message)
             raw = urlsafe_b64decode(content)
             salt, nonce, closed = (
@@ -144,7 +144,7 @@ class KeyRing:
         return sealed.startswith(self._bound if bound else (self._mark, self._bound))
 
     def digest(self, text: str) -> str:
-        """A digest that nobody without the key can compare with a guess."""
+        """A keyed digest: without the key, a guess cannot be compared with it."""
         return self.first.digest(text)
 
     def _take_salt(self) -> None:
@@ -154,10 +154,10 @@ class KeyRing:
 
 
 def missing_key(missing: Sequence[str], given: frozenset[str]) -> EncryptionKeyMissing:
-    """What to say about keys that are needed and not here, by their ids."""
+    """The error for keys, by id, that the store needs and this process does not have."""
     names = ", ".join(sorted(missing))
     have = f"given: {', '.join(sorted(given))}" if given else "none is given"
     return EncryptionKeyMissing(
-        f"payloads in this store are encrypted with key {names}, which is not here ({have}): add it to "
-        "WAKEFUL_ENCRYPTION_KEYS, or to App(encryption=[…]) where the app runs. `wakeful keys rotate` does away with old keys"
+        f"payloads in this store are encrypted with key {names}, which this process does not have ({have}): add it to "
+        "WAKEFUL_ENCRYPTION_KEYS, or to App(encryption=[…]) where the app runs. `wakeful keys rotate` replaces old keys"
     )

@@ -1,4 +1,4 @@
-"""The keys that a transaction has locked."""
+"""The keys that a transaction locks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Lane = tuple[str, str, str]  # app, agent, key
 class Lanes:
     """The keys that a transaction locks, and the runs that it may end."""
 
-    settings: dict[Lane, tuple[int, int]] = field(default_factory=dict)  # how many at once (0: unchanged), and `blocks`
+    settings: dict[Lane, tuple[int, int]] = field(default_factory=dict)  # (runs at once, 0: unchanged; `blocks`)
     ending: set[int] = field(default_factory=set)
-    given_up: set[Lane] = field(default_factory=set)  # may be passed on when the verbs are done
+    given_up: set[Lane] = field(default_factory=set)  # may go to the next runs after the verbs
     unordered: set[Lane] = field(default_factory=set)
-    named: set[str] = field(default_factory=set)  # ids of runs: whether each has a key is looked up
+    named: set[str] = field(default_factory=set)  # ids of runs whose keys must be looked up
 
     def add(self, app: str, agent: str, flow: Flow) -> None:
         if flow.key is None:
@@ -28,7 +28,7 @@ class Lanes:
             self.unordered.add(lane)
 
     def leave(self, claim: Claim, *, ends: bool) -> None:
-        """A run gives its key up. One that goes well lets go of its place by the statement that ends it: `ends` is False then."""
+        """A run gives up its key. `ends` is False if the run succeeds: the statement that ends it also frees its slot."""
         if claim.key is None:
             return
         lane = (claim.app, claim.agent, claim.key)

@@ -1,8 +1,8 @@
 """Which process holds the write lock of a SQLite file.
 
-A process that is stopped inside a write (SIGSTOP, a debugger, a frozen container) keeps all others from writing, and nothing but that
-process can end it. So whoever waits in vain says which one it is. Linux tells in /proc/locks; elsewhere, and for a process of another
-container, it stays unnamed.
+A process that is stopped inside a write (SIGSTOP, a debugger, a frozen container) blocks all other writers, and only that process can
+end it. So a writer that times out names the holder. Linux lists locks in /proc/locks; on other systems, and for a process in another
+container, the holder stays unnamed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STOPPED = {"T", "t"}  # by a signal, or by a debugger
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class WriteLockHolder:
     """A process that holds the write lock."""
 
     pid: int
@@ -35,8 +35,8 @@ class Holder:
         return f"wait for it, or end it (kill {self.pid})"
 
 
-def holder_of(database: Path) -> Holder | None:
-    """Who holds the write lock now; None if nobody does, or if that cannot be found out."""
+def holder_of(database: Path) -> WriteLockHolder | None:
+    """The process that holds the write lock now; None if there is none or it cannot be found out."""
     try:
         file = Path(f"{database.resolve()}-shm").stat()
         locks = Path("/proc/locks").read_text(encoding="utf-8")
@@ -47,19 +47,19 @@ def holder_of(database: Path) -> Holder | None:
 
 
 def locked_by(database: Path) -> str:
-    """That the write lock is held, by which process, and what to do, in words. Without the path: it is also said to strangers."""
+    """A message that names the lock's holder and says what to do. It leaves out the path, because strangers may see it."""
     holder = holder_of(database)
     if holder is None:
-        return "another process holds the write lock of the store and does not let go"
+        return "another process holds the write lock of the store and does not release it"
     return f"{holder} holds the write lock of the store: {holder.remedy}"
 
 
 def _write_lock(line: str) -> tuple[int, int]:
-    """The inode and the process of a lock, if it is one of a writer; else zeros. A line is
+    """The inode and pid of a line of /proc/locks, if it is a writer's lock; else zeros. A line is
 
         3: POSIX  ADVISORY  WRITE 4711 08:01:9437 120 120
 
-    The device is left aside: some file systems have another number for it there.
+    The device is ignored: some file systems have another number for it there.
     """
     words = line.split()
     if len(words) != 8 or words[1:4] != ["POSIX", "ADVISORY", "WRITE"]:
@@ -70,10 +70,10 @@ def _write_lock(line: str) -> tuple[int, int]:
     return int(words[5].rpartition(":")[2]), int(words[4])
 
 
-def _read(pid: int) -> Holder | None:
+def _read(pid: int) -> WriteLockHolder | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     head, _, rest = text.rpartition(")")
-    return Holder(pid, head.partition("(")[2], rest.split()[0] in STOPPED)
+    return WriteLockHolder(pid, head.partition("(")[2], rest.split()[0] in STOPPED)

@@ -1,6 +1,6 @@
 """The author of a migration: one row of `wakeful_operation`, written by the transactions that change the schema.
 
-A migration may take several transactions. The first one writes the row, each later one puts a longer row in its place. A process that
+A migration may take several transactions. The first one writes the row, each later one replaces it with a longer one. A process that
 dies between two of them leaves a row that names exactly the migrations that are there.
 """
 
@@ -16,13 +16,13 @@ from wakeful.stores.transaction import Row
 
 WAYS_SINCE = 20  # the migration that gave operations a way
 
-# Yields (query name, parameters), is sent the rows, and returns the author as it stands after the commit.
+# Yields (query name, parameters), is sent the rows, and returns the author as it is after the commit.
 Writing = Generator[tuple[str, Row], list[Any], "MigrationAuthor"]
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationAuthor:
-    """The operator who migrates, and the row that tells it. A new value is kept only after its transaction has committed."""
+    """The operator who migrates, and the row that records it. A new value is kept only after its transaction has committed."""
 
     by: Actor
     applied: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What `wakeful migrate` would do to a store that is in use: each statement, what it locks, and for about how long."""
+"""The plan of `wakeful migrate` for a store in use: each statement, the lock it takes, and for about how long."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from wakeful.stores.migrations import Standing
 from wakeful.stores.statements import Statement, Work, read, split
 
 if TYPE_CHECKING:
-    from wakeful.stores.store import Database
+    from wakeful.stores.database import Database
 
 WHOLE_FILE = "the whole file"
-# How much a server gets done in a second, at least.
+# A lower bound of what a server does in a second.
 ROWS_PER_SECOND: dict[Work, int] = {"index": 300_000, "scan": 1_000_000, "rows": 50_000}
 
 
@@ -32,7 +32,7 @@ class PlannedStep:
 
 
 async def plan(database: Database, schema: Standing) -> list[PlannedStep]:
-    """The steps in their order. On SQLite all of them are one transaction, which has the file for itself."""
+    """The steps in order. On SQLite all of them are one transaction, which locks the whole file."""
     if database.dialect == "sqlite":
         return [
             PlannedStep(migration.label, statement, None, WHOLE_FILE, "moment")

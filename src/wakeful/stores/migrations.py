@@ -1,12 +1,12 @@
-"""Numbered SQL files that make the schema, up only. On SQLite they run by themselves, on PostgreSQL when asked to.
+"""Numbered SQL files that make the schema, upwards only. SQLite applies them automatically, PostgreSQL on `wakeful migrate`.
 
-A file either expands or contracts. An expanding one (the default) only adds: processes that do not know it go on working,
-and may be restarted. A contracting one takes something away, and its first line says which code can live with that:
+A file either expands or contracts. An expanding file (the default) only adds: processes that do not know it keep working and may be
+restarted. A contracting file removes something, and its first line says which code can work without it:
 
-    -- contract: needs 0012          processes must know 0012 at least; `wakeful migrate` waits for older ones to stop
+    -- contract: needs 0012          processes must know at least 0012; `wakeful migrate` waits for older ones to stop
 
-With each file that was applied the database keeps the digest of its text and what it needs, so that older code, which has
-never seen the file, can tell whether it may go on.
+The database stores the digest of each applied file and what the file needs, so that older code, which does not have the file, can tell
+whether it may continue.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from wakeful.errors import SchemaMismatch
 from wakeful.stores.queries import Dialect
 
 CREATE_LEDGER = "create table if not exists wakeful_migration (number bigint primary key, name text not null, applied_at bigint not null)"
-# Beside the ledger and not in it: older versions write and read that one. A row here without an end is of a migration that is
-# half done: its tables are changed, its indexes are still being built.
+# Separate from the ledger, because older versions write and read the ledger. A row without `finished_at` is a half-done migration:
+# its tables are changed, its indexes are still being built.
 CREATE_DETAILS = (
     "create table if not exists wakeful_migration_detail "
     "(number bigint primary key, name text not null, digest text not null, needs bigint not null, finished_at bigint)"
@@ -53,7 +53,7 @@ class Migration:
 
     @property
     def needs(self) -> int:
-        """The lowest migration that code must know to work on the schema that this one leaves; 0: any code may."""
+        """The lowest migration that code must know to work on the schema after this one; 0: any code can."""
         found = _CONTRACT.search(self.sql)
         return int(found[1]) if found else 0
 
@@ -64,7 +64,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a database says about one migration. Of those that were applied before details were kept, it knows the name alone."""
+    """A migration according to the database. For migrations applied before details were kept, only the name is known."""
 
     number: int
     name: str
@@ -74,7 +74,7 @@ class Applied:
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> Applied:
-        """Out of a row of `migration_ledger`."""
+        """From a row of `migration_ledger`."""
         number, name, digest, needs, finished = row
         return cls(number, name, digest, needs, finished=bool(finished))
 
@@ -85,7 +85,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a database's schema and this code stand to each other."""
+    """A database's schema compared with this code."""
 
     known: Sequence[Migration]
     applied: Sequence[Applied]
@@ -98,29 +98,29 @@ class Standing:
 
     @property
     def missing(self) -> list[Migration]:
-        """What this code cannot work without. A contracting migration is none of it: the code works before and after."""
+        """Migrations that this code needs. A contracting one is not among them: the code works before and after it."""
         return [migration for migration in self.pending if not migration.contracts]
 
     @property
     def changed(self) -> list[Applied]:
-        """Migrations that were applied with another text than this version has."""
+        """Migrations that were applied with a different text than this version has."""
         digests = {migration.number: migration.digest for migration in self.known}
         return [one for one in self.applied if one.digest and digests.get(one.number, one.digest) != one.digest]
 
     @property
     def note(self) -> str | None:
-        """What is unusual about it, if it can be worked with."""
+        """What is unusual about a schema that this code can work with."""
         if self.ahead:
             return (
                 f"the schema is ahead ({self.schema:04}; this process knows {self.known[-1].number:04}) and compatible: "
-                "this process goes on; restart it with the newer version when it suits"
+                "this process keeps working; restart it with the newer version when convenient"
             )
         if self.pending:
             return f"{_labels(self.pending)} waits until no older process is running; then `wakeful migrate` applies it"
         return None
 
     def refuse_behind(self) -> None:
-        """SchemaMismatch when something is missing."""
+        """Raise SchemaMismatch if a migration is missing."""
         if self.missing:
             message = (
                 f"the schema is behind: {_labels(self.missing)} still to be applied. "
@@ -131,9 +131,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a migration waits for a lock at a time (others queue behind it meanwhile), and in all."""
+    """How long a migration waits for a lock each time, while other sessions queue behind it, and in total."""
 
-    lock: Microseconds = 2 * SECOND  # longer than deadlock_timeout: by then an autovacuum has been told to go
+    lock: Microseconds = 2 * SECOND  # longer than deadlock_timeout: by then an autovacuum has been cancelled
     whole: Microseconds = 600 * SECOND
 
 
@@ -154,12 +154,12 @@ def _read(dialect: Dialect) -> tuple[Migration, ...]:
 
 
 def newest() -> int:
-    """The number of the last migration that this code knows: the same for both databases."""
+    """The number of the last migration that this code knows, the same for both databases."""
     return migrations("sqlite")[-1].number
 
 
 def standing(dialect: Dialect, applied: Iterable[Applied]) -> Standing:
-    """Compare a database with this code. SchemaMismatch when it has a migration that this code cannot work with."""
+    """Compare a database with this code. Raises SchemaMismatch if it has a migration that this code cannot work with."""
     applied = sorted(applied, key=lambda one: one.number)
     known = migrations(dialect)
     numbers = {migration.number for migration in known}
@@ -178,10 +178,10 @@ def standing(dialect: Dialect, applied: Iterable[Applied]) -> Standing:
 
 
 def held_back(migration: Migration, process: str, host: str, pid: int, knows: int) -> str:
-    """Why a contracting migration is not applied."""
+    """The message when a contracting migration has to wait for an older process."""
     return (
-        f"{migration.label} is left for later: it takes away what process {process} ({host}, pid {pid}) uses, whose code knows "
-        f"{knows:04} and not {migration.needs:04}. Stop it, or deploy the newer version there, then migrate again"
+        f"{migration.label} is postponed: it removes something that process {process} ({host}, pid {pid}) uses, whose code knows "
+        f"{knows:04} but not {migration.needs:04}. Stop that process or deploy the newer version there, then migrate again"
     )
 
 

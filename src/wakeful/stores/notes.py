@@ -1,17 +1,16 @@
-"""Marks in payloads: spaces that say of a row what its readable columns could be changed to hide.
+"""Marks in encrypted payloads: trailing or leading spaces that repeat a fact which a row's readable columns could be changed to hide.
 
-Notes: what the column `result` of a step holds while the step has no result yet.
+Notes: the content of a step's `result` column while the step has no result.
 
-    waiting      JSON: for what it waits, and until when
-    retrying     when it is tried again
-    failed       the note of a wait whose time was over stays
+    waiting      JSON: what the step waits for, and until when
+    retrying     when the step is retried
+    failed       a wait that timed out keeps its note
 
-The state of a step is readable, and whoever can write to the database can change it. So a note says itself that it is one: it begins
-with a space. Results are JSON that Wakeful has written, which never does, and readers of notes, those of earlier versions too,
-skip it.
+The state of a step is readable, and anyone with write access to the database can change it. So a note marks itself: it begins with a
+space. A result never does, because it is JSON that Wakeful wrote. Readers of notes, also those of earlier versions, skip the space.
 
-Effects: their arguments end with a space, and with two if the effect was held when it was opened. Such an effect goes on by a person's
-word alone, which is stored as a payload too (`settlement`).
+Effects: their arguments end with one space, and with two if the effect was held when it was opened. Such an effect continues only by a
+person's decision, which is stored as a payload too (`settlement`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from wakeful.model import Effect, EffectState, Opened
 
 MARK: Final = " "
 _LAST_OF_A_WAIT = ('"limited":true}', '"limited":false}')
-# Earlier versions did not mark their notes. These have fields that no result has together.
+# Earlier versions did not mark their notes. A note is recognised by a set of fields that no result has.
 _FIELDS_OF_WAITS = (
     {"question", "to", "approval", "until", "limited"},
     {"event", "until", "limited"},
@@ -33,12 +32,12 @@ _FIELDS_OF_WAITS = (
 
 
 def note(text: str) -> str:
-    """A text as the note of a step that is not done."""
+    """A text in the form of a note of an unfinished step."""
     return MARK + text
 
 
 def is_misplaced(state: str, result: str) -> bool:
-    """Is it a note that no step in this state has?"""
+    """Whether this is a note that a step in this state cannot have."""
     if state == "failed":
         return False
     if result.startswith(MARK):
@@ -54,18 +53,18 @@ def _is_unmarked_wait(result: str) -> bool:
 
 
 def opening(effect: Effect) -> str:
-    """The arguments of an effect as they are stored when it is opened."""
+    """The arguments of an effect in the form in which they are stored when it is opened."""
     return effect.arguments + MARK * (2 if effect.state == "held" else 1)
 
 
 def opened(arguments: str) -> tuple[str, Opened | None]:
-    """The arguments again, and how the effect was opened."""
+    """The arguments without the mark, and how the effect was opened."""
     if not arguments.endswith(MARK):
         return arguments, None
     return arguments.rstrip(MARK), "held" if arguments.endswith(MARK * 2) else "begun"
 
 
-# By the state that a person gave an effect: the states that it can have after that.
+# By the state that a person gave an effect: the states that it can have afterwards.
 _AFTER: Final[dict[EffectState, frozenset[EffectState]]] = {
     "confirmed": frozenset({"confirmed", "undone", "held"}),
     "abandoned": frozenset({"abandoned"}),
@@ -73,17 +72,17 @@ _AFTER: Final[dict[EffectState, frozenset[EffectState]]] = {
 
 
 def unsettled(effect: Effect) -> str | None:
-    """Why the state of an effect cannot be what Wakeful stored; None if it can. Only a person's word, which needs the key, lets an
-    effect go on that was held when it was opened, or confirms one without a result.
+    """Why an effect's state cannot be what Wakeful stored; None if it can. Only a person's decision, which needs the key to be stored,
+    lets an effect continue that was held when it was opened, or confirms one without a result.
     """
     if effect.opened_as is None:
         return None
     if effect.state not in _AFTER.get(effect.settlement or "held", {effect.state}):
-        return f"it is {effect.state}, and a person said {effect.settlement}"
+        return f"it is {effect.state}, but a person settled it as {effect.settlement}"
     if effect.settlement is not None:
         return None
     if effect.opened_as == "held" and effect.state not in {"held", "abandoned"}:
-        return f"it is {effect.state}, it was held from the start, and no person let it go on"
+        return f"it is {effect.state}, but it was held from the start and no person settled it"
     if effect.state == "confirmed" and effect.result is None:
-        return "it is confirmed without a result, and no person said so"
+        return "it is confirmed without a result, but no person confirmed it"
     return None

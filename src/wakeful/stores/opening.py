@@ -1,4 +1,4 @@
-"""Which store an address means. Apart from the runtime, so that a command that only reads does not load the engine."""
+"""Opens the database of a store's address. Separate from the runtime, so that a command that only reads does not load the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakeful.stores.keyring import read_keys
 if TYPE_CHECKING:
     from wakeful.clock import Clock
     from wakeful.secrets import Secret
-    from wakeful.stores.store import Database
+    from wakeful.stores.database import Database
 
 
 def open_database(
@@ -23,8 +23,8 @@ def open_database(
     connections: int | None = None,
     listen: str | None = None,
 ) -> Database:
-    """The database of a store's address. Its payloads are encrypted with the given keys, how many connections it has and where
-    those lead that listen is as given; else all of this is as the settings say.
+    """The database of a store's address. The encryption keys, the number of connections and the address to listen on are those given,
+    else those of the settings.
     """
     for address in (url, listen or ""):
         KNOWN.learn_address("WAKEFUL_STORE", address)

@@ -1,9 +1,9 @@
-"""Where a store is: which PostgreSQL cluster, or which file. Found to be another one, it was restored or copied.
+"""Where a store is: which PostgreSQL cluster, or which file. If that has changed, the store was restored or copied.
 
-On PostgreSQL events and runs are compared by the numbers of transactions, and each cluster counts its own. After a dump was restored
-into another cluster, a row of wakeful_origin says from which event and run on the new numbers count; the queries compare by
-that first. It is written before anything else is written there, so each process looks when it connects to write. One row is all
-there is to do, however large the store is: a crash leaves it written or not.
+On PostgreSQL, events and runs are compared by transaction numbers, and each cluster counts its own. After a dump was restored into
+another cluster, a row of wakeful_origin says from which event and run on the new numbers count; queries compare by that row first. The
+row must be written before anything else is written there, so each process checks when it connects to write. The row is the only change,
+however large the store is; after a crash it is either written or not.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.clock import Microseconds
+from wakeful.model import Claim
+from wakeful.stores.database import Database
 
 ORIGIN_LOCK = 0x77616B66  # any number that others are unlikely to use
-UNKNOWN = "unknown"  # a server that does not tell: then only numbers that cannot be its own tell that it is another one
+UNKNOWN = "unknown"  # the server does not tell: then only transaction numbers that cannot be its own show a move
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One place where the store was."""
+    """One place that the store has been in."""
 
     number: int
     identity: str
@@ -32,22 +34,22 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one look at a cluster and its store says."""
+    """The result of one look at a cluster and its store."""
 
     here: str  # this cluster
-    last: str | None  # where the store was last; None: that was never written down
-    elsewhere: bool  # the newest event has a transaction that is still to come here
+    last: str | None  # the store's last place; None if it was never recorded
+    elsewhere: bool  # the newest event has a transaction number that this cluster has not reached
     restored_before: int
 
     @property
     def is_known(self) -> bool:
-        """Is it where it was? A role that may not ask which cluster this is, or might not, has no reason to think otherwise."""
+        """Whether the store is where it was. A role that may not ask for the cluster, now or then, has no reason to doubt it."""
         known = self.last is not None and (self.last == self.here or UNKNOWN in (self.last, self.here))
         return known and not self.elsewhere
 
 
 async def cluster(connection: Any, queries: Mapping[str, str], errors: Any) -> str:
-    """Which cluster this is. Some services that speak like PostgreSQL do not tell."""
+    """The identity of this cluster; UNKNOWN from services that speak PostgreSQL's protocol but do not tell."""
     try:
         return str(await connection.fetchval(queries["this_origin"]))
     except untold(errors):
@@ -61,8 +63,8 @@ def untold(errors: Any) -> tuple[type[Exception], ...]:
 async def determine_origin(
     connection: Any, queries: Mapping[str, str], errors: Any, now: Microseconds | None
 ) -> tuple[int, tuple[str, str] | None]:
-    """Make sure that the last origin is this cluster. Returns below which number runs may have gone on elsewhere and, if the
-    store was in another cluster until now, both, the other first. Nothing happens as long as the schema has no origins.
+    """Make sure that the last recorded origin is this cluster. Returns the number below which runs may have continued elsewhere and, if
+    the store was in another cluster until now, both clusters, the other one first. Does nothing if the schema has no origins yet.
     """
     try:
         name = "look_at_origin"
@@ -89,5 +91,18 @@ async def determine_origin(
 
 
 def file_identity(path: Path) -> str:
-    """Which file this is: another name or another machine's name do not make it another one, a copy does."""
+    """The identity of a file. Another path or another host name leaves it the same; a copy has another one."""
     return str(path.stat().st_ino)
+
+
+async def was_restored(database: Database, claim: Claim) -> bool:
+    """Whether a run, or the first run of its family, is older than the backup that this store was restored from. Such a run may
+    have gone on elsewhere, and later runs of a family do the same operations.
+    """
+    before = database.restored_before
+    if claim.seq < before:
+        return True
+    if not before or claim.id == claim.root:
+        return False
+    rows = await database.fetch("seq_of_run", claim.root)
+    return not rows or rows[0][0] < before

@@ -1,12 +1,12 @@
-"""Payloads: what people and their programs put in, as opposed to identities, states and times.
+"""Payloads: data of users and their programs, as opposed to identities, states and times.
 
-Below the verbs and above the database, by the names that the queries give to their parameters and columns:
+This layer is between the verbs and the database. It finds payloads by the names that queries give to their parameters and columns:
 
-    going in     larger than a row should be ──► into wakeful_blob, and `@blob:<id>` into the row
-                 with an encryption key      ──► `@sealed:…` (keyring.py), also inside a blob, bound to its row (binding.py)
-    coming out   the text again
+    writing   larger than a row should be ──► into wakeful_blob, and `@blob:<id>` into the row
+              with an encryption key      ──► `@sealed:…` (keyring.py), also inside a blob, bound to its row (binding.py)
+    reading   the original text
 
-No JSON begins with `@`. Other texts may, and those that could be mistaken get one more.
+No JSON begins with `@`. Other texts may; a text that could be mistaken for a mark gets one more `@`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing, PayloadTampered
-from wakeful.stores.binding import BINDINGS, MESSAGE_OF_ERROR, SEPARATOR, Given, Returned, named_by
+from wakeful.stores.binding import BINDINGS, MESSAGE_OF_ERROR, SEPARATOR, PayloadColumn, PayloadParameter, named_by
 from wakeful.stores.keyring import DIGEST_LENGTH, SEALED, KeyRing, missing_key
-from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Finding, Tampered, refuse_tampered, refuse_to_act_on
+from wakeful.stores.tampered import LOOKED_AT_BY_CALLERS, Tampered, Tampering, refuse_tampered, refuse_to_act_on
 from wakeful.stores.transaction import Row
 
 LARGE = 64 * 1024  # characters
@@ -34,9 +34,9 @@ MARKS = (BLOB, SEALED, ESCAPED, SEALED_ERROR)
 FIRST_OF_MARKS = "@{"
 POINTS_TO_BLOB = f"{SEPARATOR}{BLOB}"
 WITH_OWN_WORDS = frozenset({"reason", "note", "cancel_note", "ending"})
-UNDONE_BY = "undone by "  # and the id of an effect: words of a statement
-MOST_FINDINGS = 1000  # that are kept until people are told
-SHOWN_OF_AN_ERROR = 500  # bytes of its message, sealed apart: what a listing of very many shows
+UNDONE_BY = "undone by "  # followed by an effect's id; written by a statement
+MOST_FINDINGS = 1000  # kept until people are notified
+SHOWN_OF_AN_ERROR = 500  # bytes of its message, sealed separately for long listings
 
 # JSON of any size.
 VALUES = frozenset(
@@ -54,12 +54,12 @@ VALUES = frozenset(
         "headers",
     }
 )
-# Texts that may tell something of these: they are short, and only sealed.
+# Short texts that may reveal something of the values above: sealed, but never moved to a blob.
 TEXTS = frozenset(
     {"reason", "note", "text", "question", "detail", "cancel_note", "failed_with", "ending", "settlement"}
 )
 PAYLOADS = VALUES | TEXTS | {"error"}
-# Policy's answers are words of our own.
+# Policy's answers are Wakeful's own words.
 NO_PAYLOADS = frozenset({("insert_decision", "answer"), ("insert_run_decision", "answer")})
 
 Places = tuple[tuple[int, str], ...]
@@ -69,7 +69,7 @@ _WORD = re.compile(r"[(),]|\b[a-z_]\w*\b")
 
 
 def given_places(name: str, parameters: Sequence[str]) -> Places:
-    """Which parameters of a query are payloads, by their place; and the content's digest, which a key may hide."""
+    """The indexes and names of a query's parameters that are payloads; also the content digest, which a key may hide."""
     return tuple(
         (place, parameter)
         for place, parameter in enumerate(parameters)
@@ -79,14 +79,14 @@ def given_places(name: str, parameters: Sequence[str]) -> Places:
 
 
 def returned_places(sql: str) -> tuple[int, ...]:
-    """Which columns of what a statement returns are made of payloads, by their place."""
+    """The indexes of a statement's result columns that contain payloads."""
     return tuple(place for place, words in enumerate(returned(sql)) if not PAYLOADS.isdisjoint(words))
 
 
 def returned(sql: str) -> list[list[str]]:
-    """The columns that a statement returns, each as the words that it is made of."""
+    """The result columns of a statement, each as the list of words in its expression."""
     columns: list[list[str]] = []
-    depth, state = 0, "before"  # then "in" the list of columns, then "after" it
+    depth, state = 0, "before"  # then "in" the column list, then "after" it
     updating = False
     for match in _WORD.finditer(_NOISE.sub(" ", sql.lower())):
         word = match[0]
@@ -111,7 +111,7 @@ def returned(sql: str) -> list[list[str]]:
 
 
 def needs_encoding(rows: Sequence[Row], places: Places) -> bool:
-    """Is any payload too large for its row, or to be mistaken for something else?"""
+    """Whether any payload is too large for its row or could be mistaken for a mark."""
     for place, _ in places:
         for row in rows:
             text = row[place]
@@ -121,18 +121,18 @@ def needs_encoding(rows: Sequence[Row], places: Places) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """A query that hands over the names of each payload's row; which payloads it takes and returns, and where they belong."""
+class BoundQuery:
+    """A query that returns the names of each payload's row, with the payloads that it takes and returns and their places."""
 
     sql: str
-    given: tuple[Given, ...]
-    returned: tuple[Returned, ...]
+    given: tuple[PayloadParameter, ...]
+    returned: tuple[PayloadColumn, ...]
 
 
 class Codec:
-    """What the payloads of one store look like in its rows.
+    """Encodes and decodes the payloads of one store.
 
-    `binds`: what is written is bound to its place. `strict`: what is read must be. With keys, queries are those of `bound`.
+    `binds`: written payloads are bound to their place. `strict`: read payloads must be. With keys, the queries of `bound` are used.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Codec:
         given: Mapping[str, Places],
         returned: Mapping[str, tuple[int, ...]],
         ring: KeyRing | None,
-        bound: Mapping[str, Bound] | None = None,
+        bound: Mapping[str, BoundQuery] | None = None,
         own_words: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._given = given
@@ -151,19 +151,19 @@ class Codec:
         self.binds = False
         self.strict = False
         self._found_any = False
-        self.findings: dict[Finding, None] = {}  # in order; taken by whoever tells people
+        self.findings: dict[Tampering, None] = {}  # in order; execution/sealing.py takes them to raise alarms
 
-    # going in
+    # writing
 
     def encode(self, name: str, rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
-        """The rows as they are stored, and the blobs (id, content) that they point to."""
+        """The rows in the form in which they are stored, and the blobs (id, content) that they point to."""
         if self._bound is not None and self.ring is not None and self.binds:
             return self._encode_bound(self._bound[name].given, rows)
         places = self._given[name]
         if not places:
             return rows, []
         if self.ring is None and not needs_encoding(rows, places):
-            return rows, []  # as nearly always
+            return rows, []  # the usual case
         blobs: list[tuple[str, str]] = []
         encoded = []
         for row in rows:
@@ -174,14 +174,16 @@ class Codec:
             encoded.append(tuple(changed))
         return encoded, blobs
 
-    def _encode_bound(self, given: Sequence[Given], rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
+    def _encode_bound(
+        self, given: Sequence[PayloadParameter], rows: Sequence[Row]
+    ) -> tuple[Sequence[Row], list[tuple[str, str]]]:
         if not given:
             return rows, []
         blobs: list[tuple[str, str]] = []
         encoded = []
         for row in rows:
             changed = list(row)
-            row_name: str | None = None  # the same for all that a query writes
+            row_name: str | None = None  # the same for all payloads of the row
             for one in given:
                 text = changed[one.place]
                 if text is None:
@@ -208,8 +210,8 @@ class Codec:
         return in_blob(text, blobs) if len(text) > LARGE and parameter in VALUES else text
 
     def seal(self, column: str, text: str, table: str | None = None, row: str = "", letter: str = "") -> str:
-        """A text under the first key, in the place of a table if that is given. Of an error the class stays readable, and the
-        beginning of its message stands apart; that of a circuit is one line of text.
+        """Encrypt a text with the first key, bound to a place if a table is given. Of an error, the class stays readable and the
+        beginning of its message is sealed separately. A circuit's error is one line of plain text.
         """
         ring = cast("KeyRing", self.ring)
         place = None if table is None else place_of(table, column, row)
@@ -227,8 +229,8 @@ class Codec:
         return to_json(shown).decode()
 
     def renewed(self, table: str, column: str, names: str, stored: str, blob: str | None) -> str | None:
-        """What is stored in a row, bound to it and under the first key; None when it is so already, or nothing is to be encrypted.
-        `blob`: the content that the row points to. A Tampered one is handed back as it is, to be told and not to be changed.
+        """A stored payload, bound to its row and encrypted with the first key; None if it already is, or is not to be encrypted.
+        `blob`: the content that the row points to. A Tampered payload is returned unchanged, to be reported and not rewritten.
         """
         ring = cast("KeyRing", self.ring)
         if not stored:
@@ -250,10 +252,10 @@ class Codec:
         letter = binding.names[0].letter
         return self.seal(column, read, table, named_by(binding, letter, names.split(SEPARATOR)) or "", letter)
 
-    # coming out
+    # reading
 
     def references(self, name: str, rows: Sequence[Row]) -> set[str] | None:
-        """The ids of the blobs that these rows point to; None when they are as they shall be, as nearly always."""
+        """The ids of the blobs that these rows point to; None, the usual case, if no row needs decoding."""
         if self._bound is not None:
             return self._references_of_bound(self._bound[name].returned, rows)
         places = self._returned[name]
@@ -270,7 +272,7 @@ class Codec:
         return found
 
     @staticmethod
-    def _references_of_bound(returned: Sequence[Returned], rows: Sequence[Row]) -> set[str] | None:
+    def _references_of_bound(returned: Sequence[PayloadColumn], rows: Sequence[Row]) -> set[str] | None:
         if not returned or not rows:
             return None
         return {
@@ -281,7 +283,7 @@ class Codec:
         }
 
     def decode(self, name: str, rows: Iterable[Row], blobs: Mapping[str, str], *, acting: bool = False) -> list[Row]:
-        """The rows with their payloads. `acting`: for a transition, which is refused where it would act on a tampered one."""
+        """The rows with their payloads decoded. `acting`: for a transition; raises PayloadTampered if it would act on a tampered one."""
         if self._bound is not None:
             found = self._decode_bound(self._bound[name].returned, rows, blobs)
             if acting and self._found_any and name not in LOOKED_AT_BY_CALLERS:
@@ -297,7 +299,9 @@ class Codec:
             decoded.append(tuple(changed))
         return decoded
 
-    def _decode_bound(self, returned: Sequence[Returned], rows: Iterable[Row], blobs: Mapping[str, str]) -> list[Row]:
+    def _decode_bound(
+        self, returned: Sequence[PayloadColumn], rows: Iterable[Row], blobs: Mapping[str, str]
+    ) -> list[Row]:
         decoded: list[Row] = []
         for row in rows:
             changed = list(row)
@@ -309,26 +313,26 @@ class Codec:
         return decoded
 
     def read_at(self, table: str, column: str, names: Sequence[str], text: str, blobs: Mapping[str, str]) -> str:
-        """What was given, out of what is stored in this place; Tampered, if it is not what was stored there."""
+        """The original text of a payload stored in this place; Tampered if it is not the text that was stored there."""
         if not text:
-            return text  # taken away by housekeeping
+            return text  # removed by housekeeping
         if text.startswith(BLOB):
             identifier = text[len(BLOB) :]
             if identifier not in blobs:
                 if self.strict:
-                    return self.tampered(table, column, names, f"it points to blob {identifier}, which is not there")
+                    return self.tampered(table, column, names, f"it points to blob {identifier}, which does not exist")
                 raise blob_missing(identifier)
             text = blobs[identifier]
         sealed = sealed_part(text)
         if sealed is None:
             if self.strict and not self._is_own_word(column, text):
-                return self.tampered(table, column, names, "it is plain text, and this store is encrypted")
+                return self.tampered(table, column, names, "it is plain text, but this store is encrypted")
             return text[1:] if text.startswith(ESCAPED) else text
         if self.ring is None:
             raise missing_key([key_of(sealed)], frozenset())
         if self.strict and not is_bound(sealed):
             return self.tampered(
-                table, column, names, "it is encrypted in the older way, which every row of this store has left"
+                table, column, names, "it is encrypted in the older form, which no row of this store has any more"
             )
         binding = BINDINGS[table]
         try:
@@ -344,24 +348,26 @@ class Codec:
         except EncryptionKeyMissing:
             if not self.strict:
                 raise
-            return self.tampered(table, column, names, f"it names key {key_of(sealed)}, which is not here")
+            return self.tampered(
+                table, column, names, f"it names key {key_of(sealed)}, which this process does not have"
+            )
 
     def _is_own_word(self, column: str, text: str) -> bool:
-        """Words that the statements themselves write, like "its process died"."""
+        """Whether a statement wrote this text itself, like "its process died"."""
         return column in WITH_OWN_WORDS and (text in self._own_words() or text.startswith(UNDONE_BY))
 
     def tampered(self, table: str, column: str, names: Sequence[str], why: str) -> Tampered:
-        """What stands in for a payload of this place, and is told to people."""
+        """A substitute for a payload of this place. Records the finding, so that people are notified."""
         binding = BINDINGS[table]
         row = ", ".join(f"{part} {value}" for part, value in zip(binding.parts, names, strict=False) if value)
-        finding = Finding(f"wakeful_{table}", column, row, why)
+        finding = Tampering(f"wakeful_{table}", column, row, why)
         self._found_any = True
         if len(self.findings) < MOST_FINDINGS:
             self.findings[finding] = None
         return Tampered(finding)
 
     def read(self, text: str, blobs: Mapping[str, str]) -> str:
-        """What was given, out of what is stored, without keys."""
+        """The original text of a stored payload, without keys."""
         if text.startswith(BLOB):
             identifier = text[len(BLOB) :]
             if identifier not in blobs:
@@ -376,7 +382,7 @@ class Codec:
 
 
 def in_blob(text: str, blobs: list[tuple[str, str]]) -> str:
-    """A reference to a new blob, which is added."""
+    """Add a new blob and return the reference to it."""
     identifier = secrets.token_hex(12)
     blobs.append((identifier, text))
     return f"{BLOB}{identifier}"
@@ -388,17 +394,17 @@ def blob_missing(identifier: str) -> PayloadMissing:
 
 
 def place_of(table: str, column: str, row: str) -> str:
-    """What a payload is bound to."""
+    """The place that a payload is bound to."""
     return f"{table}.{column}{SEPARATOR}{row}"
 
 
 def row_named(values: Iterable[object]) -> str:
-    """The name of a row, by the parameters that tell it."""
+    """The name of a row, made from the parameters that name it."""
     return SEPARATOR.join(["" if value is None else str(value).replace(SEPARATOR, "") for value in values])
 
 
 def sealed_part(text: str) -> str | None:
-    """The ciphertext in what is stored; None in plain text."""
+    """The ciphertext in a stored text; None if it is plain text."""
     if text.startswith(SEALED):
         return text
     if not text.startswith(SEALED_ERROR):
@@ -407,7 +413,7 @@ def sealed_part(text: str) -> str | None:
         found = from_json(text)["@sealed"]
         if isinstance(found, str) and found.startswith(SEALED):
             return found
-    return SEALED  # whatever it is, it does not open
+    return SEALED  # malformed: it will not open
 
 
 def key_of(sealed: str) -> str:
@@ -420,7 +426,7 @@ def is_bound(sealed: str) -> bool:
 
 
 def refuse_missing_keys(used: Iterable[Any], ring: KeyRing | None) -> None:
-    """EncryptionKeyMissing when a store has payloads under keys that are not here."""
+    """Raise EncryptionKeyMissing if the store has payloads under keys that are not here."""
     given = ring.ids if ring is not None else frozenset()
     missing = [identifier for identifier in used if identifier not in given]
     if missing:

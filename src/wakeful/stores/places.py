@@ -1,7 +1,6 @@
-"""Where payloads are stored, table by table: for whoever must look at all of them, to find the blobs that nothing points to
-any more, or to encrypt everything with another key.
+"""All columns that hold payloads, by table. Used to visit every payload: to find blobs that no row points to, or to re-encrypt.
 
-The queries are the same for each table but for its names, so they are made here, and loaded beside those of the files.
+The queries differ only in the names of tables and columns, so they are generated here and loaded together with those of the files.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from wakeful.stores.payloads import BLOB, VALUES
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A table with payloads. `walk` is the column along which it is walked; without one it is small, and read whole."""
+    """A table with payloads. `walk` is the column to walk along; None: the table is small and is read in one query."""
 
     noun: str
     keys: tuple[str, ...]
@@ -26,8 +25,8 @@ class Place:
         return f"wakeful_{self.noun}"
 
 
-# In this order references are looked for. One that is copied from row to row while somebody looks is copied from a run to a
-# later run, or to a step of whoever waits for that run: so it is found in the one or in the other.
+# References are searched in this order. A reference that is copied during the search goes from a run to a later run, or to a step of
+# a run that waits for it, so the search finds the original or the copy.
 PLACES = (
     Place("event", ("seq",), ("envelope", "reason", "content")),
     Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note", "failed_with")),
@@ -59,7 +58,7 @@ COLUMNS = {place.noun: place.columns for place in PLACES}
 
 
 def queries_of_places() -> str:
-    """The queries over all of them, as they would stand in a file."""
+    """The generated queries, in the form of a .sql file."""
     return "\n".join(_queries(place) for place in PLACES)
 
 
@@ -71,7 +70,7 @@ def _queries(place: Place) -> str:
     window = "1 = 1" if place.walk is None else f"{place.walk} > :after and {place.walk} <= :upto"
     takes = "" if place.walk is None else "after, upto"
     key = " and ".join(f"{one} = :{one}" for one in place.keys)
-    # Operations on the store as a whole have no app: the app at work, by the last event, gets to hear of them.
+    # Operations on the whole store have no app: they count as the app at work, taken from the newest event.
     app = f"coalesce({_app_of(place)}, (select app from wakeful_event order by seq desc limit 1))"
     made = [f"-- payloads_of_{place.noun}({takes}) raw --\nselect {names} from {place.table} where {window}"]
     if place.walk is not None:
@@ -91,7 +90,7 @@ def _queries(place: Place) -> str:
 
 
 def _app_of(place: Place) -> str:
-    """The app that a row belongs to: its own, or that of the run, the event or the schedule that it belongs to."""
+    """SQL for the app of a row: its own, or that of its run, event or schedule."""
     for owner in ("run", "event", "schedule"):
         if f"{owner}_seq" in (*place.keys, *BINDINGS[place.noun].parts) and "app" not in BINDINGS[place.noun].parts:
             return f"(select owner.app from wakeful_{owner} owner where owner.seq = {place.table}.{owner}_seq)"

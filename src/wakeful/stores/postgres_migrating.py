@@ -1,11 +1,11 @@
-"""Bring a PostgreSQL schema up to date while processes work on it.
+"""Migrates a PostgreSQL schema while processes work on it.
 
-1. One at a time: a session's advisory lock, asked for again and again. Waiting for it inside a statement would hold a snapshot
-   open, and an index that is built concurrently waits for all of these.
-2. What a file changes in tables is one transaction. It waits only briefly for a lock: behind one that waits, everybody else
-   queues as well, so a long reader would stop the whole store. Then it lets go, and tries again later.
-3. Indexes and the validation of checks come after it, one by one, while others read and write. A crash leaves an index that is
-   invalid: it is dropped and built anew by whoever comes next.
+1. One migrator at a time: it polls for a session's advisory lock. Waiting for the lock inside a statement would hold a snapshot open,
+   and building an index concurrently waits for all snapshots.
+2. Changes of tables are one transaction for each file. It waits only briefly for a lock, because every other session queues behind a
+   waiting one: with one long reader, the whole store would stop. It then gives up and retries later.
+3. Indexes and the validation of checks follow one by one, while other sessions read and write. A crash leaves an invalid index; the
+   next migrator drops it and builds it again.
 4. Then the file counts as applied. The row of the operator who migrates is part of the transactions of 2 and 4.
 """
 
@@ -33,12 +33,12 @@ from wakeful.stores.migrations import (
 from wakeful.stores.payloads import Codec
 from wakeful.stores.statements import Statement, read
 
-MIGRATION_LOCK = 0x77616B65  # any number that others are unlikely to use
+MIGRATION_LOCK = 0x77616B65  # arbitrary, unlikely to be used by other programs
 ASK_EVERY = 0.1
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 15.0
 REBUILDS = 3
-# The server looks whether we are still there while it builds: an index that nobody waits for is not built to its end.
+# While it builds an index, the server checks that this client is still connected, and stops building if it is not.
 LOOK_FOR_CLIENT = "5s"
 HOLDERS = """
 select distinct on (activity.pid) activity.pid, activity.application_name, activity.usename::text,
@@ -51,12 +51,12 @@ IS_VALID = "select indisvalid from pg_index where indexrelid = to_regclass($1)"
 
 
 def migration_settings() -> dict[str, str]:
-    """A session that nothing ends but its own work."""
+    """Settings of a session without time limits."""
     return {"statement_timeout": "0", "lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 
 
 class Migrator:
-    """Applies what is missing, over one connection that has no time limit of its own."""
+    """Applies missing migrations over one connection without a time limit."""
 
     def __init__(
         self,
@@ -81,11 +81,11 @@ class Migrator:
         self._made: set[str] = set()
 
     async def migrate(self) -> list[Migration]:
-        """What was applied. A contracting migration is left for later while older processes are at work."""
+        """Apply what is missing and return it. A contracting migration is left for later while older processes are alive."""
         await self._take_the_lock()
         now = standing("postgres", await read_ledger(self._connection, self._queries, self._errors))
         if now.pending:
-            with contextlib.suppress(self._errors.PostgresError):  # not every system's server can look
+            with contextlib.suppress(self._errors.PostgresError):  # not every operating system supports the check
                 await self._connection.execute(f"set client_connection_check_interval = '{LOOK_FOR_CLIENT}'")
             await self._connection.execute(f"{CREATE_LEDGER}; {CREATE_DETAILS}")
         applied = []
@@ -153,16 +153,16 @@ class Migrator:
                 said = f"{migration.label}: no lock on {', '.join(tables)} within {readable(self._patience.lock)}{await self._holders(tables)}"
                 if waited >= self._patience.whole:
                     message = (
-                        f"{said}; given up after {readable(waited)} and {tries} tries. Nothing of it was applied. "
-                        "End that transaction, or migrate when it is over"
+                        f"{said}; gave up after {readable(waited)} and {tries} attempts. Nothing of it was applied. "
+                        "End that transaction, or migrate again when it has ended"
                     )
                     raise StoreUnavailable(message) from None
-                self._told(f"{said}; trying again in {pause:.0f} s" if pause >= 1 else f"{said}; trying again")
+                self._told(f"{said}; retrying in {pause:.0f} s" if pause >= 1 else f"{said}; retrying")
             await asyncio.sleep(pause)
             pause, tries = min(pause * 2, LONGEST_PAUSE), tries + 1
 
     async def _let_others_in(self, made: list[str]) -> None:
-        """Roles that may write wakeful_run may use the new tables too: else a migration would lock them out."""
+        """Grant roles that may write wakeful_run the new tables too; otherwise the migration would lock them out."""
         grantees = [row[0] for row in await self._connection.fetch(self._queries["writers_of_runs"])]
         for statement in rights_like_run(made, grantees):
             await self._connection.execute(statement)
@@ -200,8 +200,8 @@ class Migrator:
             valid = await self._connection.fetchval(IS_VALID, statement.index)
             if valid:
                 return
-            if valid is False:  # an earlier try ended in the middle of it
-                self._told(f"{statement.index} was left half built; it is built anew")
+            if valid is False:  # an earlier attempt stopped halfway
+                self._told(f"{statement.index} was left half built; building it again")
                 await self._connection.execute(f"drop index concurrently if exists {statement.index}")
             try:
                 await self._connection.execute(statement.sql)
@@ -211,7 +211,7 @@ class Migrator:
 
 
 async def read_ledger(connection: Any, queries: Mapping[str, str], errors: Any) -> list[Applied]:
-    """What the database says was applied. Before the first migration of this kind it says less, or nothing."""
+    """The applied migrations. A database from before this ledger returns only numbers and names, an empty one nothing."""
     try:
         rows = await connection.fetch(queries["migration_ledger"])
     except errors.UndefinedTableError:

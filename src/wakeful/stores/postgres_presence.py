@@ -1,16 +1,16 @@
-"""A process on PostgreSQL, as others see it: its lease, and a lock that the server lets go when the process is not connected any more.
+"""How other processes see a process on PostgreSQL: by its lease, and by a lock that the server frees when the process disconnects.
 
-The connection that renews the lease holds an advisory lock under a random number, and the row of the process names it. When the
-process dies, the server ends that session at once, and the lock is free. Whoever finds it free, twice, declares the process dead
-before its lease is over (verbs/processes.py says what it takes back then).
+The connection that renews the lease holds an advisory lock under a random number, and the process's row names that number. When the
+process dies, the server ends its session at once and the lock is free. A process that finds the lock free twice declares its owner
+dead before the lease expires (verbs/processes.py says which work is then taken back).
 
-A process that lives and has lost its connection looks the same. It hears of that at once and connects again under another number,
-mostly before anybody has looked. If it is too late, or cut off, it is fenced as one whose lease ran out, and starts again under a new
-identity. After a restart of the server all locks are free and mean nothing: the row also names the server that gave the lock.
+A living process that lost its connection looks the same. It notices at once and reconnects under another number, usually before
+another process has looked. If it is too late, or cut off, it is fenced like a process whose lease expired, and starts again under a new
+identity. After a restart of the server all locks are free and mean nothing, so the row also names the server that gave the lock.
 
-Two processes look, once a second: those that come first among all that have such a lock. Each looks after the other.
+Two processes look, once a second: the first two of all that have such a lock. Each of them watches the other.
 
-Behind a pooler that hands its sessions round, a lock of a session is nobody's. Such a process has none, and lives by its lease alone.
+Behind a pooler that shares sessions, a session's lock belongs to no process. Such a process takes no lock and relies on its lease alone.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ import asyncio
 import contextlib
 import secrets
 import threading
+from collections.abc import Mapping
 from typing import Any
 
-from wakeful.clock import Microseconds
-from wakeful.stores.postgres import PostgresBackend, PostgresRenewer, limits
+from wakeful.clock import Clock, Microseconds
+from wakeful.stores.postgres_connections import PostgresConnections, limits
+from wakeful.stores.postgres_renewing import PostgresRenewer
 from wakeful.stores.transaction import Row
 from wakeful.telemetry.logger import logger_of
 
 LOOKERS = 2
-LOOK_AGAIN_AFTER = 0.15  # one that lives has its lock again by then
+LOOK_AGAIN_AFTER = 0.15  # seconds; a living process has its lock again by then
 
 
 class PostgresPresence(PostgresRenewer):
-    """Keeps the lease of one process, and its lock, from a thread of its own."""
+    """Renews the lease of one process and holds its lock, in a thread of its own."""
 
-    def __init__(self, backend: PostgresBackend) -> None:
-        super().__init__(backend)
+    def __init__(self, connections: PostgresConnections, queries: Mapping[str, str], clock: Clock) -> None:
+        super().__init__(connections, queries, clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken: asyncio.Event | None = None
         self._guard: int | None = None
@@ -47,21 +49,21 @@ class PostgresPresence(PostgresRenewer):
         return self._connection is not None and not self._connection.is_closed()
 
     def renew(self, process: str, lease: Microseconds) -> bool:
-        """True while the process counts as alive. StoreUnavailable when it could not be told."""
+        """True while the process counts as alive. Raises StoreUnavailable if the database does not answer."""
         return self._runner.run(self._renew(process, lease))
 
     def rest(self, time: float, stopping: threading.Event) -> None:
-        """Until the time is over, the connection is lost, or somebody wakes it."""
+        """Return when the time is over, the connection is lost, or `wake` is called."""
         self._runner.run(self._rest(time, stopping))
 
     def wake(self) -> None:
-        """From any thread. Whoever sets `stopping` does so before."""
+        """End `rest`, from any thread. Set `stopping` first."""
         if self._loop is not None and self._woken is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 self._loop.call_soon_threadsafe(self._woken.set)
 
     def gone(self, process: str) -> list[tuple[str, int]]:
-        """Others that are not connected any more, each with the lock that is free. StoreUnavailable as above."""
+        """Other processes that are no longer connected, each with its lock that is free. Raises StoreUnavailable as `renew` does."""
         return self._runner.run(self._gone(process))
 
     async def _renew(self, process: str, lease: Microseconds) -> bool:
@@ -79,7 +81,7 @@ class PostgresPresence(PostgresRenewer):
         return True
 
     async def _take_guard(self) -> int | None:
-        """A lock that nobody else can have. None if what answers is not the session that we are connected to."""
+        """Take a lock under a new number. None if the answering session is not the one that we connected to."""
         ((session,),) = await self._ask("session")
         if session != self._connection.get_server_pid():
             self._do_without()
@@ -91,7 +93,7 @@ class PostgresPresence(PostgresRenewer):
     def _do_without(self) -> None:
         self._pooled, self._guard = True, None
         self._log.info(
-            "the lease connection goes through a connection pooler: if this process is killed, its runs wait for its lease"
+            "the lease connection goes through a connection pooler: if this process is killed, its runs wait until its lease expires"
         )
 
     async def _gone(self, process: str) -> list[tuple[str, int]]:
@@ -112,8 +114,8 @@ class PostgresPresence(PostgresRenewer):
         woken.clear()
 
     async def _connect(self) -> Any:
-        """The server is to notice soon that nobody is there any more, and we that it is gone."""
-        connection = await self._backend._connect_directly(**limits())  # noqa: SLF001 the two belong together
+        """Connect with limits by which the server soon notices that the client is gone, and the client that the server is."""
+        connection = await self._connections.connect_directly(**limits())
         connection.add_termination_listener(lambda _: self._woken.set() if self._woken is not None else None)
         return connection
 

@@ -1,14 +1,25 @@
-"""Named queries: read from the .sql files once, shaped for one database.
+"""Named queries: read from the .sql files once, and prepared for one database.
 
-    -- name(first, second) --          a heading: the name, and the parameters in the order they are handed over
+    -- name(first, second) --          a heading: the name, and the parameters in the order of the values
     -- why it exists                   comments for people
     select … where x = :first          `:first` becomes ?1 on SQLite and $1 on PostgreSQL; {slots} are filled by dialect
 
-A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its
-column; only `now` stays a single value. Arrays go over as text in PostgreSQL's own notation: the driver's encoder looks
-at every element several times over, and that was a sixth of what a run cost.
+Each noun has a file for both databases. A query that must differ on PostgreSQL in more than a slot is in a file postgres*.sql, where it
+overrides the other by its name and gives the reason. The slots:
 
-One that ends in `raw --` takes and returns payloads as they are stored; all others go through payloads.py.
+    {now}            the time: `:now` on SQLite; on PostgreSQL the database's clock, unless a test provides a time
+    {for_key_share}  PostgreSQL: lock the row that a fenced write checks until its commit. Many may hold this lock at once, and the
+                     renewal of the lease neither waits for them nor they for it. SQLite has one writer: nothing to lock
+    {for_update}     PostgreSQL: the exclusive lock, which waits for all holders
+    {skip_locked}    PostgreSQL: concurrent claims skip each other's candidates. SQLite has one writer: no other claim to skip
+    {apart}          the runs that a claim leaves to other code, see _APART
+    {claimed}        the columns of a claimed run, see _CLAIMED
+
+A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its column; only
+`now` stays a single value. Arrays are sent as text in PostgreSQL's own notation: the driver's encoder looks at every element several
+times, which was a sixth of the cost of a run.
+
+A query whose heading ends in `raw --` takes and returns payloads as they are stored; all others go through payloads.py.
 """
 
 from __future__ import annotations
@@ -22,7 +33,7 @@ from typing import Any, Literal
 
 from wakeful.stores.binding import bound_columns, bound_parameters
 from wakeful.stores.keyring import KeyRing
-from wakeful.stores.payloads import Bound, Codec, Places, given_places, returned_places
+from wakeful.stores.payloads import BoundQuery, Codec, Places, given_places, returned_places
 from wakeful.stores.places import COLUMNS, queries_of_places
 from wakeful.stores.redacting import RedactingCodec, shown_places
 from wakeful.stores.run_filters import queries_of_runs
@@ -33,16 +44,16 @@ _HEADING = re.compile(r"^-- (\w+)\(([^)]*)\)( bulk| raw)? --$", re.MULTILINE)
 _ARRAY = re.compile(r"cast\(:([a-z_]+) as (bigint|text)\[\]\)")
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 _OWN_WORDS = re.compile(r"\b(?:reason|note|cancel_note|ending) = '([^']+)'(?! \|\|)")
-# statement_timestamp() and not clock_timestamp(): the planner may use a stable value to enter an index, a volatile one
-# it must compute per row, and a claim would then walk over every run that sleeps.
+# statement_timestamp(), not clock_timestamp(): the planner may use a stable value to enter an index. A volatile one would be
+# computed for each row, and a claim would then walk over every sleeping run.
 _POSTGRES_NOW = "coalesce(cast(:now as bigint), cast(extract(epoch from statement_timestamp()) * 1000000 as bigint))"
-# What a claim tells of a run: the columns in the order in which `verbs/claim.py` reads them.
+# The columns of a claimed run, in the order in which `verbs/claim.py` reads them.
 _CLAIMED = """seq, id, root, agent, token, attempts, crashes, created_at, started_at, claimed_at, expires_at,
   (select envelope from wakeful_event event where event.seq = wakeful_run.event_seq), data,
   case when committed_at is not null then outcome end, key, gathered, version, parent_seq, parent_key, cancel_by, cancel_note,
   case when committed_at is not null and parent_seq is not null then output end"""
-# What a claim leaves to other code (verbs/versions.py): a query that has this slot is there twice, as it stands, without a word of
-# versions, and under its name and `_apart`, which takes three parameters more. What is committed needs no code of its handler.
+# Which runs a claim leaves to other versions of the code (verbs/versions.py). A query with this slot exists twice: without any word
+# of versions, and as NAME_apart with three more parameters. A committed run does not need the code of its handler.
 _APART_PARAMETERS = ("never", "later", "drain")
 _APART: dict[Dialect, str] = {
     "sqlite": """and (committed_at is not null or (coalesce(version, '') not in (select value from json_each(:never))
@@ -50,13 +61,13 @@ _APART: dict[Dialect, str] = {
     "postgres": """and (committed_at is not null or (not jsonb_exists(cast(:never as jsonb), coalesce(version, ''))
     and (due_at <= {now} - :drain or not jsonb_exists(cast(:later as jsonb), coalesce(version, '')))))""",
 }
-# A schedule, in the order in which `verbs/schedules.py` reads it; at the end, the state of the run that it would wait for.
+# The columns of a schedule, in the order in which `verbs/schedules.py` reads them; last, the state of its last run.
 _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedule.origin, schedule.state,
   schedule.revision, schedule.definition, schedule.data, schedule.owner, schedule.next_at, schedule.due_at,
   schedule.queued_from, schedule.queued_to, schedule.queued_count, schedule.queued_before, schedule.done_until, schedule.waits_for, schedule.last_at, schedule.last_run,
   schedule.fired_at, schedule.created_at, schedule.changed_at, schedule.changed_by,
   (select run.state from wakeful_run run where run.id = schedule.last_run)"""
-# A source, in the order of `sources.StoredSource`.
+# The columns of a source, in the order of `sources.StoredSource`.
 _SOURCE = """source.app, source.name, source.kind, source.state, source.cursor, source.holder, source.token, source.error,
   source.since, source.lag, source.behind, source.taken, source.repeated, source.refused, source.quarantined, source.event_at,
   source.read_at, source.agents"""
@@ -84,18 +95,18 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One statement, ready for its database, and the order of its parameters."""
+    """One statement, prepared for its database, and the order of its parameters."""
 
     name: str
     parameters: tuple[str, ...]
     sql: str
     bulk: bool = False
-    given: Places = ()  # which parameters, and which columns of what comes back, are payloads
+    given: Places = ()  # the parameters that are payloads, and below the result columns that are
     returned: tuple[int, ...] = ()
 
 
 class Shaped(dict[str, Any]):
-    """Something of each query by its name, made when it is first asked for: a command needs a dozen of many hundred."""
+    """A value for each query by name, made on first use: a command needs a dozen of several hundred."""
 
     def __init__(self, make: Callable[[str], Any]) -> None:
         super().__init__()
@@ -107,8 +118,8 @@ class Shaped(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A query as its file has it."""
+class WrittenQuery:
+    """A query as written in its file."""
 
     name: str
     parameters: tuple[str, ...]
@@ -121,8 +132,8 @@ class Written:
 
 
 @cache
-def written_queries(dialect: Dialect) -> dict[str, Written]:
-    """All queries of a database, by name, as they are written."""
+def written_queries(dialect: Dialect) -> dict[str, WrittenQuery]:
+    """All queries of a database, by name, as they stand in the files."""
     folder = resources.files("wakeful.stores") / "sql"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
     files = [name for name in names if not name.startswith("postgres")]
@@ -131,7 +142,7 @@ def written_queries(dialect: Dialect) -> dict[str, Written]:
     for file in files:
         for query in split(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
             if query.name in found and not file.startswith("postgres"):
-                message = f"query {query.name} is there twice, the second time in {file}"
+                message = f"query {query.name} exists twice, the second time in {file}"
                 raise ValueError(message)
             found[query.name] = query
     return found
@@ -139,43 +150,43 @@ def written_queries(dialect: Dialect) -> dict[str, Written]:
 
 @cache
 def query_named(dialect: Dialect, name: str) -> Query:
-    """One query, ready for its database."""
+    """One query, prepared for its database."""
     return shape(written_queries(dialect)[name], dialect)
 
 
 @cache
 def load_queries(dialect: Dialect) -> dict[str, Query]:
-    """All queries of a database, by name, ready for it."""
+    """All queries of a database, by name, prepared for it."""
     return {name: query_named(dialect, name) for name in written_queries(dialect)}
 
 
 @cache
-def bound_named(dialect: Dialect, name: str) -> Bound:
-    """One query as it is with keys: it hands over to which row each payload belongs."""
+def bound_named(dialect: Dialect, name: str) -> BoundQuery:
+    """One query in the form for encrypted stores: it returns the row that each payload belongs to."""
     query, written = query_named(dialect, name), written_queries(dialect)[name]
     if written.kind == " raw":
-        return Bound(query.sql, (), ())
+        return BoundQuery(query.sql, (), ())
     given = bound_parameters(written.body, query.parameters, query.given, COLUMNS)
     sql, returned = bound_columns(query.sql, COLUMNS) if query.returned else (query.sql, ())
-    return Bound(sql, given, returned)
+    return BoundQuery(sql, given, returned)
 
 
 @cache
 def own_words(dialect: Dialect) -> frozenset[str]:
-    """What statements themselves write into columns of payloads: it is no secret, and is not encrypted."""
+    """Texts that statements themselves write into columns of payloads. They are not secret and not encrypted."""
     found = {match[1] for query in written_queries(dialect).values() for match in _OWN_WORDS.finditer(query.body)}
     return frozenset(found)
 
 
 def statements(dialect: Dialect, ring: KeyRing | None = None) -> dict[str, str]:
-    """The text of each query, by name; with keys, as payloads that are bound to their rows need it."""
+    """The text of each query, by name; with keys, in the form for payloads that are bound to their rows."""
     if ring is not None:
         return Shaped(lambda name: bound_named(dialect, name).sql)
     return Shaped(lambda name: query_named(dialect, name).sql)
 
 
 def codec(dialect: Dialect, ring: KeyRing | None = None) -> Codec:
-    """What a database's payloads look like in its rows."""
+    """The codec for a database's payloads."""
     made = RedactingCodec(
         Shaped(lambda name: query_named(dialect, name).given),
         Shaped(lambda name: query_named(dialect, name).returned),
@@ -194,21 +205,21 @@ def parse(text: str, dialect: Dialect) -> list[Query]:
     return [shape(query, dialect) for query in split(text, dialect)]
 
 
-def split(text: str, dialect: Dialect) -> list[Written]:
-    """The queries of one file, as they are written."""
+def split(text: str, dialect: Dialect) -> list[WrittenQuery]:
+    """The queries of one file, as they stand there."""
     pieces = _HEADING.split(text)[1:]
     found = []
     for name, declared, kind, body in zip(pieces[::4], pieces[1::4], pieces[2::4], pieces[3::4], strict=True):
         parameters = tuple(word.strip() for word in declared.split(",") if word.strip())
-        found.append(Written(name, parameters, kind or "", body.replace("{apart}", "")))
+        found.append(WrittenQuery(name, parameters, kind or "", body.replace("{apart}", "")))
         if "{apart}" in body:
             whole = body.replace("{apart}", _APART[dialect])
-            found.append(Written(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
+            found.append(WrittenQuery(f"{name}_apart", (*parameters, *_APART_PARAMETERS), kind or "", whole))
     return found
 
 
-def shape(query: Written, dialect: Dialect) -> Query:
-    """A query as its database takes it: slots filled, parameters numbered, payloads found."""
+def shape(query: WrittenQuery, dialect: Dialect) -> Query:
+    """A query prepared for its database: slots filled, parameters numbered, payloads found."""
     name, declared, raw = query.name, query.parameters, query.kind == " raw"
     sql = "\n".join(line for line in query.body.splitlines() if line.strip() and not line.lstrip().startswith("--"))
     for slot, filling in _SLOTS[dialect].items():

@@ -1,17 +1,14 @@
-"""The parts that the readers of all nouns share: the database they read, pages, ids and JSON."""
+"""Shared by the readers of all nouns: the database, pages, ids and JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import NotFound
-from wakeful.stores.migrations import Applied
-from wakeful.stores.payloads import Codec
-from wakeful.stores.queries import Dialect
+from wakeful.stores.database import Database
 from wakeful.stores.transaction import Row
 
 LONGEST_PAGE = 500
@@ -22,33 +19,20 @@ MANY_ALIKE = 6
 
 
 class _Now:
-    """Stands for the time among the parameters of a query."""
+    """Placeholder for the current time among the parameters of a query."""
 
 
 NOW = _Now()
 
 
-class ReadableDatabase(Protocol):
-    """What reading needs of a database."""
-
-    dialect: Dialect
-    codec: Codec
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]: ...
-    async def ledger(self) -> list[Applied]: ...
-    async def refuse_locked(self) -> None: ...
-    def read_clock(self) -> Microseconds | None: ...
-
-
 class ReadsDatabase:
-    """The part that all readers share."""
+    """Base of all readers."""
 
-    def __init__(self, database: ReadableDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]:
-        """The rows of a query, by its name. `NOW` among the parameters is the time that the database is to work with."""
+        """The rows of a query, by its name. `NOW` among the parameters is replaced by the time of the clock."""
         clock = self._database.read_clock
         return await self._database.fetch(name, *(clock() if one is NOW else one for one in parameters))
 
@@ -59,10 +43,10 @@ class ReadsDatabase:
 
 
 def several(identifier: str, kind: str, candidates: list[str]) -> NotFound:
-    """The beginning of an id that is not the only one."""
+    """The error for a prefix that several ids begin with."""
     more = ", …" if len(candidates) >= MANY_ALIKE else ""
     shown = ", ".join(candidates[: MANY_ALIKE - 1])
-    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id. Which one? {shown}{more}")
+    return NotFound(f"{identifier} is the beginning of more than one {kind}'s id: {shown}{more}")
 
 
 def json_of(text: str | None) -> Any:
@@ -70,7 +54,7 @@ def json_of(text: str | None) -> Any:
 
 
 def shown(text: str | None) -> Any:
-    """Arguments are stored up to a length; what was cut is shown as text."""
+    """Stored arguments as JSON. Arguments are stored up to a length; if they were cut, the text is returned."""
     if text is None:
         return None
     try:
@@ -80,11 +64,11 @@ def shown(text: str | None) -> Any:
 
 
 def cursor_of(after: str | None) -> int | None:
-    """A page's cursor; ValueError for one that was not made here."""
+    """The position that a page's cursor means. Raises ValueError for a text that is not a cursor."""
     if after is None:
         return None
     if not (after.isascii() and after.isdigit() and len(after) <= LONGEST_CURSOR):
-        message = f"{after!r} is not a cursor: take `next` of the page before"
+        message = f"{after!r} is not a cursor: use `next` of the previous page"
         raise ValueError(message)
     return int(after)
 

@@ -1,48 +1,40 @@
-"""Waits that were registered while events were being accepted, on PostgreSQL.
+"""Rechecks waits that were registered while events were being accepted, on PostgreSQL.
 
-Neither sees the other then: an event that is being accepted does not find the wait, and whoever registers the wait does not
-find the event. So each registration is looked at once more, when every transaction that was under way at the time has
-ended. Until that is done the wait is marked, and if this process dies another one does it.
+The two transactions do not see each other: the accepting one does not find the wait, and the registering one does not find the event.
+So each registration is checked once more after every transaction that was in flight at the time has ended. Until then the wait is
+marked, and if this process dies, another process does the check.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.clock import SECOND, Microseconds
 from wakeful.service import Service
-from wakeful.stores.transaction import Row
+from wakeful.stores.transaction import Fetcher
 from wakeful.stores.verbs.misfits import Matches
 from wakeful.stores.verbs.waits import LookAgain
 
-LOOK_FOR_OTHERS_EVERY = 300.0  # beside the lookout, which looks every few seconds
+LOOK_FOR_OTHERS_EVERY = 300.0  # in addition to the lookout, which looks every few seconds
 LEFT_BEHIND_AFTER: Microseconds = 10 * SECOND
 FIRST_REST = 0.002
 LONGEST_REST = 5.0
 
 
-class Snapshots(Protocol):
-    """What is needed of the database."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-
-    def read_clock(self) -> Microseconds | None: ...
-
-
 class WaitRechecker(Service):
-    """Looks again."""
+    """Rechecks new waits until no transaction from before their registration is in flight."""
 
     name = "waits"
 
-    def __init__(self, app: str, database: Snapshots, submit: Callable[[LookAgain], Any], matches: Matches) -> None:
+    def __init__(self, app: str, database: Fetcher, submit: Callable[[LookAgain], Any], matches: Matches) -> None:
         super().__init__()
         self._app = app
         self._database = database
         self._submit = submit
         self._matches = matches
-        self._new: set[int] = set()  # registered since the last look
-        self._pending: dict[int, int] = {}  # until every transaction below this number has ended
+        self._new: set[int] = set()  # runs registered since the last check
+        self._pending: dict[int, int] = {}  # by run: wait until every transaction below this number has ended
         self._rest = FIRST_REST
 
     def registered(self, run: int) -> None:
@@ -51,7 +43,7 @@ class WaitRechecker(Service):
         self.wake()
 
     async def run_once(self) -> float | None:
-        """Look for all of them, and mark those for which this was the last look."""
+        """Check all pending waits, and unmark those for which this was the last check."""
         if not self._new and not self._pending:
             await self._adopt()
         if self._new:
@@ -71,10 +63,10 @@ class WaitRechecker(Service):
         if not self._pending:
             self._rest = FIRST_REST
             return LOOK_FOR_OTHERS_EVERY
-        self._rest = min(self._rest * 2, LONGEST_REST)  # somebody's transaction takes long
+        self._rest = min(self._rest * 2, LONGEST_REST)  # back off: a transaction takes long
         return self._rest
 
     async def _adopt(self) -> None:
-        """What a process left that died right after it had registered."""
+        """Take over the waits of a process that died right after it had registered them."""
         rows = await self._database.fetch("waits_to_recheck", self._database.read_clock(), self._app, LEFT_BEHIND_AFTER)
         self._new |= {row[0] for row in rows}

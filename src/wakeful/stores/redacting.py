@@ -1,8 +1,8 @@
-"""Texts that are stored to be shown: secrets that this process knows are taken out before they reach the database.
+"""Removes secrets that this process knows from texts that are stored only to be shown, before they reach the database.
 
-By the names that queries give to their parameters, as payloads are found. What a program reads back is stored as it was given,
-and redacted where it is shown: data of events, results, outputs, messages, states, and the arguments of effects, which
-a settlement calls with. The arguments of steps are only shown; a step is known by their digest.
+Such texts are found by the names of query parameters, as payloads are. Data that a program reads back is stored unchanged and redacted
+when it is shown: data of events, results, outputs, messages, states, and the arguments of effects, which settling an effect calls
+its action with. The arguments of steps are only shown; a step is identified by their digest.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from wakeful.stores.payloads import TEXTS, Codec
 from wakeful.stores.transaction import Row
 
 SHOWN_ONLY = TEXTS | {"error", "headers"}
-BETWEEN = "\0"  # no text that is stored holds it, so no secret is found across two texts
+BETWEEN = "\0"  # no stored text contains it, so no match spans two texts
 SAVES_A_STEP = "insert into wakeful_step"
 
 
 def shown_places(sql: str, parameters: Sequence[str]) -> tuple[int, ...]:
-    """Which parameters of a query are only shown, by their place."""
+    """The indexes of a query's parameters that are only shown."""
     only = SHOWN_ONLY | {"arguments"} if SAVES_A_STEP in sql else SHOWN_ONLY
     return tuple(place for place, parameter in enumerate(parameters) if parameter in only)
 
 
 def without_secrets(rows: Sequence[Row], places: tuple[int, ...]) -> Sequence[Row]:
-    """The rows as they may be stored. The same ones, if there is nothing to take out, as nearly always: that is found out by one
-    search for each form of a secret through the texts of all rows together.
+    """The rows without secrets. Usually there are none, and the same rows are returned: one search for each form of a secret, over the
+    texts of all rows joined, finds that out.
     """
     forms = KNOWN.forms()
     if not forms:
@@ -54,9 +54,9 @@ def without_secrets(rows: Sequence[Row], places: tuple[int, ...]) -> Sequence[Ro
 
 
 class RedactingCodec(Codec):
-    """Takes secrets out of what is only shown, and stores the rest as any codec does."""
+    """A codec that first removes secrets from texts that are only shown."""
 
-    shown: Mapping[str, tuple[int, ...]]  # which parameters of each query are only shown
+    shown: Mapping[str, tuple[int, ...]]  # by query: the parameters that are only shown
 
     def encode(self, name: str, rows: Sequence[Row]) -> tuple[Sequence[Row], list[tuple[str, str]]]:
         places = self.shown[name]

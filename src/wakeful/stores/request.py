@@ -1,19 +1,20 @@
-"""What a store is asked: a request is a value, and its class says what the journal must know of it.
+"""Requests to a store: a request is a value, and its class says what the journal must know of it.
 
     await store.do(CloseCircuit(app, name, by=Actor("ada", "cli")))  ──►  the result, typed by the class
 
-The journal puts all waiting requests into one transaction. The generator in `verbs/` that belongs to a request's class says
-which queries carry it out. What a person or a token changes is a `ByPerson`: its row in `wakeful_operation` is written by the
-transaction that carries it out, so that there is no act without its author.
+The journal puts all waiting requests into one transaction. The generator in `verbs/` for a request's class yields the queries that carry
+it out. A change by a person or a token is a `ByPerson`: its row in `wakeful_operation` is written in the same transaction, so that there
+is no change without its author.
 
-A method that a class does not override is never called: the journal looks at the flag beside it, which each class has.
+A method that a class does not override is never called: the journal checks the flag for it, which each class has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from uuid import uuid4
 
 from wakeful.errors import CancelAsked
@@ -22,13 +23,13 @@ from wakeful.stores.lanes import Lanes
 
 R = TypeVar("R")
 
-# By which surface a person or a token came.
+# The surface that a person or a token used.
 Way = Literal["cli", "http", "code", "worker"]
 
 
 @dataclass(slots=True)
 class Ready:
-    """Runs became ready: of these agents of this app (None: anything may have)."""
+    """Runs of these agents of this app became ready; without an app: any run may have."""
 
     app: str | None = None
     agents: frozenset[str] = frozenset()
@@ -39,12 +40,12 @@ ANYTHING = Ready()
 
 @dataclass(slots=True)
 class Others:
-    """What other processes are told after a transaction: agents that have runs which no claim of this transaction took."""
+    """The notification of other processes after a transaction: agents with runs that no claim of this transaction took."""
 
     taken: set[str] = field(default_factory=set)  # ids of the runs that this transaction claimed
     apps: set[str] = field(default_factory=set)
     agents: set[str] = field(default_factory=set)
-    joined: str | None = None  # an app that has one process more, or a source that no process reads
+    joined: str | None = None  # an app with one more process, or with a source that no process reads
     all: bool = False  # any process may have work
 
     def hear(self, app: str, agent: str) -> None:
@@ -53,7 +54,7 @@ class Others:
 
     @property
     def word(self) -> str | None:
-        """What is said: "app agent agent …", the name of an app alone, an empty text for everybody, or None: there is nothing to tell."""
+        """The text: "app agent agent …", the name of an app alone, or empty for everyone. None: there is nothing to tell."""
         if self.all:
             return ""
         if not self.agents:
@@ -64,28 +65,56 @@ class Others:
 
 @dataclass(slots=True)
 class Heard:
-    """What this process does once a request is committed."""
+    """Callbacks of this process after a request is committed."""
 
-    deliveries: Callable[[], None] = lambda: None  # some may have to go that no run of ours has just sent
-    waits: Callable[[int], None] = lambda _: None  # a run has registered what it waits for
+    deliveries: Callable[[], None] = lambda: None  # deliveries may be due that no run of this process has just sent
+    waits: Callable[[int], None] = lambda _: None  # a run has registered waits
     stops: Callable[[CancelAsked | None], None] = lambda _: None  # runs were asked to stop; None: it is not known which
 
 
+def stands_for(path: str) -> Any:
+    """An attribute that reads another one, such as `claim.process`, without a Python call."""
+    return property(attrgetter(path))
+
+
 class Request(Generic[R]):
-    """A transition that a store is asked for. `R` is its result; a refusal is raised at its caller."""
+    """A change that a store is asked for, atomic. `R` is its result; a refusal is raised at its caller."""
 
     __slots__ = ()
 
-    fenced: ClassVar[bool] = False  # its `process` must have a good lease, or ClaimLost
     plain: ClassVar[bool] = False  # a batch of this class alone may be one statement
-    worth_storing: ClassVar[bool] = False  # it is stored even if its caller has given up meanwhile
-    claims: ClassVar[bool] = False  # it takes runs: it comes last in a transaction, and may rest until there are some
-    may_wake: ClassVar[bool] = False  # its `woken` names the agents whose runs got what they waited for
-    ends_a_run: ClassVar[bool] = False  # after it the agent of its `claim` has one run less
-    audited: ClassVar[bool] = False  # a person or a token asks for it, a ByPerson
+    worth_storing: ClassVar[bool] = False  # it is stored even if its caller has given up
+    claims: ClassVar[bool] = False  # it takes runs: it comes last in a transaction, and may rest until runs are ready
+    audited: ClassVar[bool] = False  # made by a person or a token (ByPerson)
     carried_with: ClassVar[type[Request[Any]] | None] = (
         None  # carried out by the verb of that class, together with its requests
     )
+
+    # Facts that the journal reads of every request. To a type checker they are properties, so that a subclass may have a field or a
+    # property of that name. At run time they are plain values: a request that has nothing to say costs no call.
+    if TYPE_CHECKING:
+
+        @property
+        def fenced_by(self) -> str | None:
+            """The process whose lease must be good, or ClaimLost; None: no lease is needed."""
+
+        @property
+        def ended(self) -> Claim | None:
+            """The run that its agent has no longer after this request."""
+
+        @property
+        def woken(self) -> Sequence[tuple[str, str]]:
+            """App and agent of each run that no longer waits. The verb writes them."""
+
+        @property
+        def rests(self) -> bool:
+            """Whether it waits for the next transaction that makes runs ready, or until the journal is poked."""
+
+    else:
+        fenced_by = None
+        ended = None
+        woken = ()
+        rests = False
 
     # Which of the methods below a class overrides.
     has_size: ClassVar[bool] = False
@@ -104,37 +133,37 @@ class Request(Generic[R]):
 
     @property
     def patient(self) -> bool:
-        """Is it tried again until the database is back, because a run in flight waits for it?"""
+        """Whether it is retried until the database is back, because a run in flight waits for it."""
         return False
 
     def size(self) -> tuple[int, int]:
-        """How many rows it writes beside the first, and how many characters: large requests come in smaller company."""
+        """How many rows it writes in addition to the first, and how many characters: large requests share with fewer others."""
         return 0, 0
 
     def lock_keys(self, lanes: Lanes) -> None:
-        """Add the keys whose order it touches: they are locked before anything else."""
+        """Add the keys whose order it touches: they are locked first."""
 
     def readies(self) -> Ready | None:
-        """Which agents may have something to do once it is committed."""
+        """Which agents may have work once it is committed."""
         return None
 
     def alarming(self) -> bool:
-        """Is there an alarm to tell, or one that is over, once it is committed?"""
+        """Whether an alarm opens or resolves with it, so that people are to be notified once it is committed."""
         return False
 
     def shuts(self) -> str | None:
-        """The app of which no claim may be under way meanwhile."""
+        """The app of which no claim may be in flight meanwhile."""
         return None
 
     def gives_back(self) -> bool:
-        """Does it give runs back? Then it waits until no other transaction of its process is under way."""
+        """Whether it gives runs back. If so, it waits until no other transaction of its process is in flight."""
         return False
 
     def tell(self, result: R, others: Others, /) -> None:
-        """What other processes must hear of it."""
+        """Add what other processes must be told."""
 
     def follow(self, result: R, heard: Heard, /) -> None:
-        """What this process does once it is committed."""
+        """Call what this process does once it is committed."""
 
 
 FLAGS = {
@@ -150,18 +179,18 @@ FLAGS = {
 
 
 class Doer(Protocol):
-    """Where requests are carried out: a store."""
+    """Carries out requests: a store."""
 
     async def do(self, request: Request[R], /) -> R: ...
 
 
 @dataclass(slots=True)
 class OfRun(Request[R]):
-    """What a run in flight asks for. It is tried until it is stored, or another process owns the run."""
+    """A request of a run in flight. It is retried until it is stored or another process owns the run."""
 
     claim: Claim
 
-    fenced = True
+    fenced_by = stands_for("claim.process")
 
     @property
     def process(self) -> str:
@@ -174,7 +203,7 @@ class OfRun(Request[R]):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, and by which way."""
+    """The author of a change, and the surface."""
 
     name: str
     way: Way
@@ -182,7 +211,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """A row of `wakeful_operation`: who did what to what, and why."""
+    """A row of `wakeful_operation`: the act, its subject and the note."""
 
     verb: str
     app: str | None = None
@@ -192,13 +221,13 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A choice that is carried out slice by slice: it has one row, which the first slice writes and each later one counts on."""
+    """An operation carried out in slices: it has one row, which the first slice writes and each later one updates."""
 
     verb: str
     app: str | None = None
     subject: str | None = None
-    of: str | None = None  # of how many, in words: the row says "3 of 5 events"; None: it says `tells` or `says`
-    tells: str | None = None  # behind the number: "3 runs removed"
+    of: str | None = None  # the total, in words: the row says "3 of 5 events"; None: it says `tells` or `says`
+    tells: str | None = None  # after the number: "3 runs removed"
     says: str | None = None
     begins: str = ""  # before the number
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -213,11 +242,11 @@ class Bulk:
 
 @dataclass(slots=True, kw_only=True)
 class ByPerson(Request[R]):
-    """What a person or a token asks for. Any process may have work afterwards, and an alarm may be over."""
+    """A request by a person or a token. Any process may have work afterwards, and an alarm may be resolved."""
 
     by: Actor
     note: str | None = None
-    bulk: Bulk | None = None  # the choice that it is a part of
+    bulk: Bulk | None = None  # the operation that it is a slice of
 
     audited = True
 
@@ -231,9 +260,9 @@ class ByPerson(Request[R]):
         others.all = others.all or bool(result)
 
     def audit(self, result: R, /) -> Audit | None:
-        """The row that says who did it, written by the same transaction; None: nothing was done."""
+        """The audit row, written by the same transaction; None if nothing was done."""
         raise NotImplementedError
 
     def counted(self, result: R, /) -> int:
-        """How many of its choice were done with it."""
+        """How many items of its bulk operation it has done."""
         return int(self.audit(result) is not None)

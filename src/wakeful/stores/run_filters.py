@@ -1,12 +1,12 @@
-"""Listing runs by what they touched, with a query for each set of filters: a condition like `:x is null or …` would keep the
-database from using an index, and walk a million runs to find one.
+"""Lists runs by filters, with one query for each set of filters: a condition like `:x is null or …` would keep the database from using
+an index, and it would walk a million runs to find one.
 
     event, subject, trace ──► events ──► admissions ──► runs and their families      few, sorted at the end
     action                ──► effects ──► runs                                        in order of the index
-    nothing of these      ──► runs, newest first
+    none of these         ──► runs, newest first
 
-The others (agent, state, times) narrow what these find. Times are also turned into numbers of runs (`runs_between`), which rise with
-time, so that a look at the last two hours does not go on to the first run.
+The other filters (agent, state, times) narrow the result. Times are also converted into run numbers (`runs_between`), which rise with
+time, so that a listing of the last two hours does not read on to the first run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 from wakeful.clock import SECOND, Microseconds
 from wakeful.stores.transaction import Row
 
-# Two processes may store a run each at almost the same time, and not in the order of the numbers that these get.
+# Two processes that store runs at almost the same time may not do so in the order of the runs' numbers.
 OUT_OF_ORDER: Microseconds = 60 * SECOND
 NO_END = 2**62
-KEY_LENGTH = 26  # of an event, which a trace that begins with it is made of
+KEY_LENGTH = 26  # of an event's key; a trace that began with the event is made from it
 SHORTEST_PREFIX = 6
 PARTS_OF_TRACEPARENT = 4
 LAST_CHARACTER = "\U0010ffff"
@@ -35,7 +35,7 @@ NARROW = """(cast(:agent as text) is null or run.agent = :agent)
   and (cast(:since as bigint) is null or run.created_at >= :since)
   and (cast(:until as bigint) is null or run.created_at < :until)"""
 NARROWING = "agent, state, since, until, least, before, most"
-# The events that each filter means, by an index.
+# The events that each filter selects, by an index.
 EVENTS = {
     "event": "select seq from wakeful_event where id = :event union select seq from wakeful_event where key = :event",
     "subject": "select seq from wakeful_event where subject = :subject",
@@ -46,7 +46,7 @@ PARAMETERS = {"event": "event", "subject": "subject", "trace": "trace, trace_end
 
 
 def queries_of_runs() -> str:
-    """One query for each set of filters, as they would stand in a file."""
+    """One query for each set of filters, in the form of a .sql file."""
     made = [_newest(), _by_action()]
     for count in range(1, len(EVENTS) + 1):
         made += [_by_events(chosen) for chosen in combinations(EVENTS, count)]
@@ -62,7 +62,7 @@ order by run.seq desc limit :most"""
 
 
 def _by_action() -> str:
-    """In the order of the index. A run with several effects of the action is taken with its last."""
+    """In the order of the index. A run with several effects of the action is listed once, by its last one."""
     return f"""-- list_runs_by_action(action, {NARROWING}) --
 select {COLUMNS}
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq {EVENT}
@@ -75,7 +75,7 @@ order by effect.run_seq desc limit :most"""
 
 
 def _by_events(chosen: tuple[str, ...]) -> str:
-    """The `+ 0` keeps the planner from walking all runs in their order, to look at each whether it is among them."""
+    """The `+ 0` keeps the planner from walking all runs in order and testing each one."""
     among = "\n  and ".join(f"run.seq in ({_runs_of(EVENTS[one])})" for one in chosen)
     parameters = ", ".join(PARAMETERS[one] for one in chosen)
     return f"""-- {named(chosen)}({parameters}, action, {NARROWING}) --
@@ -90,7 +90,7 @@ order by run.seq + 0 desc limit :most"""
 
 
 def _runs_of(events: str) -> str:
-    """The runs that events became or joined, and what came of those by `--again` and fork."""
+    """The runs that events became or joined, and the runs that `--again` and fork made from those."""
     return f"""
     select one.seq from wakeful_admission admission join wakeful_run one on one.id = admission.run_id
     where admission.event_seq in ({events})
@@ -106,7 +106,7 @@ def named(chosen: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs; None: any. `since` and `until` are about when a run was made."""
+    """Which runs to list; None: any. `since` and `until` compare with a run's creation."""
 
     agent: str | None = None
     state: str | None = None
@@ -118,7 +118,7 @@ class RunFilter:
     until: Microseconds | None = None
 
     def query(self, least: int, before: int, most: int) -> tuple[str, tuple[Any, ...]]:
-        """The name of the query for this, and its parameters."""
+        """The name of the query for this filter, and its parameters."""
         rest = (self.agent, self.state, self.since, self.until, least, before, most)
         given = {"event": self.event, "subject": self.subject, "trace": self.trace}
         chosen = tuple(name for name, value in given.items() if value is not None)
@@ -136,14 +136,14 @@ class RunFilter:
 
 
 def trace_range(text: str) -> tuple[str, str, str, str]:
-    """From and to of the traces, and of the keys of events, that a trace id, the beginning of one or a traceparent means."""
+    """First and last trace, then first and last event key, that a trace id, a prefix of one, or a traceparent selects."""
     given = text.strip().lower()
     parts = given.split("-")
     trace = parts[1] if len(parts) == PARTS_OF_TRACEPARENT else given
     end = trace + (LAST_CHARACTER if len(trace) >= SHORTEST_PREFIX else "\x01")
     key = trace[:KEY_LENGTH]
     if len(trace) > KEY_LENGTH and trace[KEY_LENGTH:].strip("0"):
-        return trace, end, "", ""  # it did not begin with an event of ours
+        return trace, end, "", ""  # the trace did not begin with an event of ours
     return trace, end, key, key + (LAST_CHARACTER if SHORTEST_PREFIX <= len(key) < KEY_LENGTH else "\x01")
 
 
@@ -151,7 +151,7 @@ Fetch = Callable[..., Awaitable[list[Row]]]
 
 
 async def runs_between(fetch: Fetch, since: Microseconds | None, until: Microseconds | None) -> tuple[int, int]:
-    """The first number that a run made since then can have, and the first behind those made until then."""
+    """The lowest number of a run made since `since`, and the number after the last run made until `until`."""
     if since is None and until is None:
         return 0, NO_END
     last = (await fetch("last_run"))[0][0] or 0
@@ -160,7 +160,7 @@ async def runs_between(fetch: Fetch, since: Microseconds | None, until: Microsec
 
 
 async def _first_at(fetch: Fetch, moment: Microseconds, last: int) -> int:
-    """The number of the first run that was made at this moment or later. Numbers have gaps."""
+    """The number of the first run made at this moment or later, by bisection. Numbers have gaps."""
     low, high = 0, last + 1
     while low < high:
         middle = (low + high) // 2

@@ -1,11 +1,11 @@
-"""How a store is encrypted: what the table of ciphers says beside the keys.
+"""How a store is encrypted, according to the rows of its cipher table.
 
     ab12cd34                 payloads are encrypted with this key
-    ab12cd34.bound           … and bound to their places: what every process writes from then on
-    strict:@sealed:…         nothing else is to be found: plain text, and what is not bound, was put there by somebody
+    ab12cd34.bound           … and every process binds new payloads to their places
+    strict:@sealed:…         plain text and unbound payloads are not accepted: they were put there outside of Wakeful
 
-Each line is a row that an older version takes for a key that it does not have: it does not start where it could not read. The last
-one is encrypted itself, so that it cannot be made without a key. It can be removed, though: WAKEFUL_ENCRYPTION_STRICT is for that.
+An older version takes each such row for a key that it does not have, so it does not start on a store that it could not read. The last
+row is encrypted itself, so it cannot be made without a key. It can be deleted, though; WAKEFUL_ENCRYPTION_STRICT protects against that.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BOUND = ".bound"
 STRICT = "strict:"
 PLACE_OF_STRICT = "cipher.strict"
 LETTER = "m"
-BINDS_SINCE = 18  # the migration that code knows which reads bound payloads
+BINDS_SINCE = 18  # code that knows this migration can read bound payloads
 
 
 @dataclass(frozen=True, slots=True)
 class Sealing:
-    """What the table says: the ids of the keys, whether payloads are bound, and the marks of a strict store."""
+    """The content of the cipher table: the keys' ids, whether payloads are bound, and the marks of a strict store."""
 
     ids: frozenset[str]  # every row
     keys: frozenset[str]
@@ -45,11 +45,11 @@ class Sealing:
 
     @property
     def is_new(self) -> bool:
-        """Has nothing ever been encrypted here?"""
+        """Whether nothing has ever been encrypted here."""
         return not self.keys and not self.strict
 
     def is_strict(self, ring: KeyRing | None) -> bool:
-        """Is the store strict? PayloadTampered for a mark that nobody with a key has made."""
+        """Whether the store is strict. Raises PayloadTampered for a mark that was not made with a key."""
         if not self.strict:
             return False
         if ring is None:
@@ -59,16 +59,16 @@ class Sealing:
                 ring.open(mark.removeprefix(STRICT), lambda _: PLACE_OF_STRICT)
             except EncryptionKeyMissing as error:
                 message = (
-                    "the mark that says that this store is strict was tampered with: it does not open with the keys that are here. "
+                    "the mark of a strict store was tampered with: it does not open with the keys of this process. "
                     "Nothing was read. Restore the table wakeful_cipher from a backup"
                 )
                 raise PayloadTampered(message) from error
         return True
 
     def apply(self, codec: Codec, *, demanded: bool = False) -> None:
-        """What holds for a codec, by this and by the setting (`demanded`). EncryptionKeyMissing when a key is not here; ConfigError
-        when none is, and a strict store is demanded. What held before goes on: a mark that is removed changes nothing for a
-        process that lives.
+        """Configure a codec by this table and by the setting (`demanded`). Raises EncryptionKeyMissing if a key is not here, ConfigError
+        if a strict store is demanded and there is no key at all. A codec that was strict stays strict: deleting a mark changes nothing
+        for a running process.
         """
         refuse_missing_keys(self.keys, codec.ring)
         if demanded and codec.ring is None:
@@ -78,22 +78,22 @@ class Sealing:
 
 
 def strict_mark(ring: KeyRing) -> str:
-    """A new mark, under the first key."""
+    """A new mark of a strict store, under the first key."""
     return STRICT + ring.seal("strict", PLACE_OF_STRICT, LETTER)
 
 
 def refuse_without_mark() -> ConfigError:
-    """What to say where a strict store is demanded and the store is none."""
+    """The error when a strict store is demanded and the store has no mark."""
     return ConfigError(
-        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, and this one has no mark of that: plain text in it would be believed. "
-        "If it never had one, run `wakeful keys rotate --strict`. If it had one, the mark was removed, by someone who can write "
-        "to the database: look at what else was changed"
+        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, but this one is not marked as strict: plain text in it would be accepted. "
+        "If it never was strict, run `wakeful keys rotate --strict`. If it was, someone with write access to the database removed "
+        "the mark: check what else was changed"
     )
 
 
 def refuse_without_keys() -> ConfigError:
-    """What to say where a strict store is demanded of a process without keys."""
+    """The error when a strict store is demanded and the process has no keys."""
     return ConfigError(
-        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, and this process has no key: set WAKEFUL_ENCRYPTION_KEYS, or "
+        "WAKEFUL_ENCRYPTION_STRICT demands a strict store, but this process has no key: set WAKEFUL_ENCRYPTION_KEYS, or "
         "App(encryption=[…])"
     )

@@ -1,4 +1,4 @@
-"""An error as people and programs see it: what is stored beside it for the next try is left out, or put into words."""
+"""The view of a stored error: the fields kept for the next attempt are left out or made readable."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pydantic_core import from_json
 
 from wakeful.clock import to_text
 
-# Of a row of failures: when it began, and when it would be given up.
+# Of a series of failures: when it began, and when the run will be given up.
 TIMES = ("since", "until")
 KEPT_FOR_THE_NEXT_TRY = ("failing", "unknown", "looks")
 
 
 def shown_error(stored: str | None) -> dict[str, Any] | None:
-    """Out of a stored error; None stays None."""
+    """The view of a stored error; None stays None."""
     if stored is None:
         return None
     error: dict[str, Any] = from_json(stored)

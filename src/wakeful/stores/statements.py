@@ -1,8 +1,8 @@
-"""What the statements of a migration do to PostgreSQL: which table they lock, how, and what takes time meanwhile.
+"""Analyses the statements of a PostgreSQL migration: which table each one locks, how, and for how long.
 
-Two kinds of statements are slow on a large table and need not hold anybody up: an index is built `concurrently`, and a check
-is added `not valid` and validated later, which lets others read and write. Both happen after the transaction of the file. So
-a migration is written as plain SQL, and split here.
+Two kinds of statements are slow on a large table but need not block other sessions: an index is built `concurrently`, and a check is
+added `not valid` and validated later, while others read and write. Both run after the transaction of the file. So a migration is written
+as plain SQL and split here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Work = Literal["moment", "index", "scan", "rows", "unknown"]
 _TOKEN = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"[^\"]*\"|(\$\w*\$).*?\1|;", re.DOTALL)
 _SPACE = re.compile(r"\s+")
 _SPACES = re.compile(r"  +")
-# A trigger of SQLite has statements of its own, up to its `end`.
+# A SQLite trigger contains statements of its own, up to its `end`.
 _IN_TRIGGER = re.compile(r"\s*create trigger\b(?!.*\bend\s*$)", re.IGNORECASE | re.DOTALL)
 _QUOTES = frozenset("'\"$")
 _NAME = r'"?([\w.]+)"?'
@@ -36,19 +36,19 @@ _QUICK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement, and what it costs others while it runs."""
+    """One statement, and how it blocks others while it runs."""
 
     sql: str
-    table: str | None = None  # that it locks; None: nothing that others use
+    table: str | None = None  # the table that it locks; None: none that others use
     lock: str | None = None
     work: Work = "moment"
-    later: bool = False  # outside of the transaction, after it
-    index: str | None = None  # that it builds, if later
-    makes: str | None = None  # a new table
+    later: bool = False  # runs after the transaction, outside of it
+    index: str | None = None  # the index that it builds later
+    makes: str | None = None  # the table that it creates
 
 
 def split(script: str) -> list[str]:
-    """The statements of a script, without comments, each on one line. What stands between quotes stays as it is."""
+    """The statements of a script, without comments, each on one line. Quoted text stays as it is."""
     statements = [""]
     start = 0
     for token in _TOKEN.finditer(script):
@@ -68,7 +68,7 @@ def split(script: str) -> list[str]:
 
 
 def read(script: str, made: Collection[str] = ()) -> list[Statement]:
-    """The statements of a migration as they are carried out. `made`: tables that are new, so that nobody uses them yet."""
+    """The statements of a migration in the form in which they run. `made`: tables created before, which no session uses yet."""
     new = set(made)
     found: list[Statement] = []
     for sql in split(script):

@@ -1,4 +1,4 @@
-"""As much of an event or an effect as operations over many of them read."""
+"""The fields of events and effects that operations over many of them read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from wakeful.model import AdmissionState
 
 
 @dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event that may be handed to an agent later, and what became of it for that agent before, if anything did."""
+class EventToFeed:
+    """An event that may be handed to an agent later, and its earlier admission for that agent, if there is one."""
 
     seq: int
     app: str
@@ -24,7 +24,7 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class HeldEffect:
-    """As much of a held effect as it takes to settle many of them."""
+    """The fields of a held effect that settling many effects needs."""
 
     id: str
     agent: str
@@ -34,4 +34,4 @@ class HeldEffect:
     opened_at: Microseconds
     reason: str | None
     staged: bool
-    returns: str | None  # the JSON schema of what its action returns, if that is known and is read
+    returns: str | None  # the JSON schema of its action's result, if it is known and code reads the result

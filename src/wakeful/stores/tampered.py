@@ -1,8 +1,8 @@
-"""What stands in for a payload that was tampered with: words that say so, in the shape that its column has.
+"""Substitutes for payloads that were tampered with: texts that say so, in the shape of their column.
 
-A payload that does not open in its place, or that is plain text where none may be, is not an error of the code that reads the row: a
-listing shows the other rows, and a claim takes the other runs. So the payload is replaced, and the code that would act on it asks
-`isinstance(text, Tampered)`. None of these texts can be stored again.
+A payload that does not open in its place, or is plain text where none may be, must not fail the code that reads the row: a listing
+shows the other rows, and a claim takes the other runs. So the payload is replaced, and code that would act on it asks
+`isinstance(text, Tampered)`. A substitute can never be stored.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from pydantic_core import to_json
 
 from wakeful.errors import PayloadTampered
 
-WHAT_TO_DO = (
-    "Restore the row from a backup, then `wakeful replay` the run; the page on housekeeping tells more under Tampering"
-)
+WHAT_TO_DO = "Restore the row from a backup, then `wakeful replay` the run; see Tampering on the page on housekeeping"
 
 BEGINNING = "tampered with: "
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Which payload was tampered with, and how that was seen."""
+class Tampering:
+    """A payload that was tampered with, and how that was noticed."""
 
     table: str
     column: str
@@ -35,24 +33,24 @@ class Finding:
         return f"{BEGINNING}{self.table}.{self.column} of {self.row}: {self.why}"
 
     def alarm_key(self, app: str) -> str:
-        """One alarm for each column."""
+        """The key of the alarm: one for each column."""
         return f"tampering/{app}/{self.table}.{self.column}"
 
 
 class Tampered(str):
-    """The words that stand in for a payload."""
+    """The text that replaces a payload."""
 
     __slots__ = ("finding",)
-    finding: Finding
+    finding: Tampering
 
-    def __new__(cls, finding: Finding) -> Self:
+    def __new__(cls, finding: Tampering) -> Self:
         made = super().__new__(cls, _shape(finding))
         made.finding = finding
         return made
 
 
-def _shape(finding: Finding) -> str:
-    """As the column would have it, so that a listing reads it like any other."""
+def _shape(finding: Tampering) -> str:
+    """The text in the shape of its column, so that a listing reads it like any other."""
     words = str(finding)
     told = {"@tampered": words}
     shapes: dict[str, object] = {
@@ -65,7 +63,7 @@ def _shape(finding: Finding) -> str:
     return to_json(shapes.get(finding.column, told)).decode()
 
 
-# Columns that hold words, and no JSON.
+# Columns that hold plain text, not JSON.
 TEXTS_OF_PEOPLE = frozenset(
     {"reason", "note", "text", "question", "detail", "cancel_note", "ending", "settlement", "error.message"}
 )
@@ -73,7 +71,7 @@ ONLY_READ = TEXTS_OF_PEOPLE | {"error", "failed_with"}
 ONE_LINE_ERRORS = frozenset({"wakeful_circuit", "wakeful_source"})
 
 
-# Queries whose callers look at what came back themselves. Every other transition that meets such a payload is refused, and changes nothing.
+# Queries whose callers check the result themselves. Any other transition that reads a tampered payload is refused and changes nothing.
 LOOKED_AT_BY_CALLERS = frozenset(
     {
         *(
@@ -99,7 +97,7 @@ LOOKED_AT_BY_CALLERS = frozenset(
 
 
 def refuse_to_act_on(rows: Iterable[Sequence[object]]) -> None:
-    """PayloadTampered if a value among these was: not for words that people read, which say so themselves."""
+    """Raise PayloadTampered if a row has a tampered value. Texts that people read are exempt: they say so themselves."""
     for row in rows:
         for text in row:
             if isinstance(text, Tampered) and text.finding.column not in ONLY_READ:
@@ -107,24 +105,24 @@ def refuse_to_act_on(rows: Iterable[Sequence[object]]) -> None:
 
 
 def refuse_tampered(text: str) -> None:
-    """PayloadTampered for one that stands in: what it would be stored as would look genuine."""
+    """Raise PayloadTampered for a substitute: if it were stored, it would look genuine."""
     if isinstance(text, Tampered):
         raise PayloadTampered(f"{text.finding}. {WHAT_TO_DO}")
 
 
 def held_for_tampering(reason: str | None) -> bool:
-    """Is this the reason of a run that is held because a payload was tampered with?"""
+    """Whether this is the reason of a run that is held because a payload was tampered with."""
     return reason is not None and reason.startswith(BEGINNING)
 
 
 def how_to_go_on(run: str) -> str:
-    """What a person can do about a run that is held for tampering, by its id."""
+    """What a person can do about a run that is held for tampering, by the run's id."""
     return (
-        f"Restore the row from a backup, then `wakeful replay {run}` lets it go on. Or end it: `wakeful cancel {run}` undoes what "
-        f"it did, `wakeful dead discard {run}` leaves that as it is"
+        f"Restore the row from a backup, then resume the run: `wakeful replay {run}`. Or end it: `wakeful cancel {run}` undoes "
+        f"its effects, `wakeful dead discard {run}` keeps them"
     )
 
 
 def plain(text: str | None) -> str | None:
-    """Words about a payload that was tampered with, to be kept with what a person did about it; any other text as it is."""
+    """The text of a substitute, to be stored with a person's decision about it; any other text unchanged."""
     return str(text) if isinstance(text, Tampered) else text

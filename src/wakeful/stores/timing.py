@@ -1,7 +1,7 @@
-"""Schedules and their occurrences, as they are stored.
+"""Stored schedules and their occurrences.
 
-A schedule's row names its next occurrence before that is due. Whoever settles occurrences says which one it believed to be next, and
-under which revision of the definition: of several who do so at once, one wins, and for all others nothing happens.
+A schedule's row names its next occurrence before it is due. A process that records occurrences says which one it believed to be next,
+and under which revision of the definition. If several processes do so at once, one wins; for the others nothing changes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Origin = Literal["code", "runtime", "reminder", "heartbeat"]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Occurrences that follow each other: the first, the last, and how many; and the last but one, where it is known: the rule that
-    could tell may be another one by then.
+    """Consecutive occurrences: the first, the last and their number; also the last but one, if it is known, because the rule may have
+    changed when it is asked for.
     """
 
     first: Microseconds
@@ -35,8 +35,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class StoredSchedule:
-    """A schedule as it is stored. `waits_for` is the run that queued occurrences wait for; `open_run` the last run, if it is not
-    over.
+    """A stored schedule. `waits_for` is the run that queued occurrences wait for; `open_run` is the last run while it is not
+    finished.
     """
 
     seq: int
@@ -52,7 +52,7 @@ class StoredSchedule:
     next_at: Microseconds | None
     due_at: Microseconds | None
     queued: Span | None
-    done_until: Microseconds  # no occurrence up to this comes any more, wherever the clock is set
+    done_until: Microseconds  # no occurrence up to this time comes again, even if the clock is set back
     waits_for: str | None
     last_at: Microseconds | None
     last_run: str | None
@@ -65,7 +65,7 @@ class StoredSchedule:
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceRecord:
-    """What became of occurrences that were not fired."""
+    """The result of occurrences that were not fired."""
 
     state: OccurrenceState
     span: Span
@@ -75,7 +75,7 @@ class OccurrenceRecord:
 
 @dataclass(frozen=True, slots=True)
 class DueOccurrence:
-    """An occurrence whose event goes in, with those before it that are coalesced into it."""
+    """An occurrence whose event is accepted now, with the earlier ones that are coalesced into it."""
 
     scheduled_for: Microseconds
     coalesced: Span | None = None
@@ -88,7 +88,7 @@ class DueOccurrence:
 
 @dataclass(slots=True)
 class Fired:
-    """What an occurrence brought."""
+    """The result of a fired occurrence."""
 
     receipts: list[Receipt]
 
@@ -96,5 +96,5 @@ class Fired:
 def reached(
     before: Microseconds, records: list[OccurrenceRecord], queued: Span | None, *occurrences: Microseconds
 ) -> Microseconds:
-    """Up to where occurrences are accounted for, with these."""
+    """The time up to which occurrences are accounted for, these included."""
     return max(before, *(one.span.last for one in records), *occurrences, before if queued is None else queued.last)

@@ -35,7 +35,10 @@ from wakeful.readers.reader import LONGEST_PAGE
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Probe
 from wakeful.stores.request import Actor
-from wakeful.stores.verbs.processes import BuryProcess
+from wakeful.stores.verbs.alarms import first_to_tell
+from wakeful.stores.verbs.circuits import circuits_of
+from wakeful.stores.verbs.processes import BuryProcess, other_processes
+from wakeful.stores.verbs.schedules import next_schedule
 from wakeful.stores.verbs.settling import SettleEffect
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake, ignore, refuse_for_channel
@@ -166,8 +169,8 @@ class World:
 
     async def _bury_others(self, runtime: Runtime) -> None:
         """In this world whoever came before is dead, and its lease does not run out."""
-        for process, _, _ in await runtime.store.others(""):
-            await runtime.store.bury(BuryProcess(process, certain=True))
+        for process, _, _ in await other_processes(runtime.store.database, ""):
+            await runtime.store.do(BuryProcess(process, certain=True))
 
     @staticmethod
     async def _know_what_is_there(runtime: Runtime) -> None:
@@ -278,10 +281,10 @@ class World:
     async def _next_occurrence(self) -> Microseconds | None:
         """When the next occurrence is due, a circuit tries again, or an alarm is told again: what has no end."""
         store = self.runtime.store
-        _, occurrence = await store.next_schedule(self.app.name)
-        wait = await store.first_to_tell(self.app.name)
+        _, occurrence = await next_schedule(store.database, self.app.name)
+        wait = await first_to_tell(store.database, self.app.name)
         told = None if wait is None else self.clock.now() + max(0, wait)
-        tried = [one.next_at for one in await store.circuits(self.app.name) if one.parked]
+        tried = [one.next_at for one in await circuits_of(store.database, self.app.name) if one.parked]
         coming = [due for due in (occurrence, told, *tried) if due is not None]
         return min((due for due in coming if due > self.clock.now() or due in {occurrence, told}), default=None)
 
@@ -309,7 +312,7 @@ class World:
         result: str | None = None,
     ) -> None:
         identifier = effect if isinstance(effect, str) else str(effect["id"])
-        settled = await self.runtime.store.settle_effect(
+        settled = await self.runtime.store.do(
             SettleEffect(
                 identifier,
                 state,

@@ -13,26 +13,19 @@ import os
 import stat
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import ConfigError
 from wakeful.service import Service
 from wakeful.stores.alarm import Alarm, heartbeat_alarm
-from wakeful.stores.request import Actor
+from wakeful.stores.request import Actor, Doer
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.heartbeat import ReportHeartbeat
 from wakeful.triggers.heartbeat import LARGEST_FILE, Heartbeat, HeartbeatFile, Section, data_of
 from wakeful.triggers.schedules import Schedules
 
 LOOK_EVERY = 1.0
-
-
-class ReportingStore(Protocol):
-    """The store operation that heartbeats need."""
-
-    async def report_heartbeat(self, request: ReportHeartbeat) -> None: ...
 
 
 @dataclass(slots=True)
@@ -58,13 +51,7 @@ class Heartbeats(Service):
     name = "heartbeats"
 
     def __init__(
-        self,
-        app: str,
-        declared: Sequence[Heartbeat],
-        schedules: Schedules,
-        store: ReportingStore,
-        *,
-        probes: Collection[str],
+        self, app: str, declared: Sequence[Heartbeat], schedules: Schedules, store: Doer, *, probes: Collection[str]
     ) -> None:
         super().__init__()
         self._app = app
@@ -99,7 +86,7 @@ class Heartbeats(Service):
                 f"renamed or removed? Restore its name, or remove {', '.join(checks)}: `wakeful schedules remove NAME`"
             )
             alarms = [Alarm(self._app, key, text, name, owners[name])] if checks else []
-            await self._store.report_heartbeat(ReportHeartbeat(alarms, [] if checks else [key]))
+            await self._store.do(ReportHeartbeat(alarms, [] if checks else [key]))
 
     async def _look(self, watched: _Watched) -> None:
         """Apply a change once two looks find the same content: an editor may be in the middle of saving."""
@@ -122,7 +109,7 @@ class Heartbeats(Service):
             return
         # A check that starts with an empty memory cannot resolve its old alarm.
         over = [heartbeat_alarm(self._app, name) for name in changes.forgotten]
-        await self._store.report_heartbeat(ReportHeartbeat(resolved=[key, *over]))
+        await self._store.do(ReportHeartbeat(resolved=[key, *over]))
         if not file.sections:
             self.log.warning("the heartbeat has no checks and does nothing", file=heartbeat.shown)
         else:
@@ -141,9 +128,7 @@ class Heartbeats(Service):
         meanwhile = what if known else "It has no checks until the file can be read"
         text = f"heartbeat {heartbeat.name}: {words}. {meanwhile}"
         self.log.error("alarm", key=key, text=text)
-        await self._store.report_heartbeat(
-            ReportHeartbeat([Alarm(self._app, key, text, heartbeat.name, heartbeat.owner)])
-        )
+        await self._store.do(ReportHeartbeat([Alarm(self._app, key, text, heartbeat.name, heartbeat.owner)]))
 
     async def _put_in_force(self, heartbeat: Heartbeat, file: HeartbeatFile) -> _Changes:
         """1. Add or edit schedules of sections. 2. Remove schedules whose section is gone."""

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.errors import ClaimLost, ConfigError, SourceLost, StoreUnavailable
 from wakeful.intake.cloudevents import to_envelope
@@ -27,10 +27,14 @@ from wakeful.service import Service
 from wakeful.stored_errors import words_of
 from wakeful.stores.alarm import Alarm, concern_alarm, source_alarm
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.sources import HeldSource, HoldSource, LetSourceGo, ReportSource
-from wakeful.stores.verbs.take_in import Kept, QuarantineForm, TakeIn, TakenIn
+from wakeful.stores.verbs.quarantine import kept_inputs
+from wakeful.stores.verbs.sources import HeldSource, HoldSource, LetSourceGo, ReportSource, held_sources
+from wakeful.stores.verbs.take_in import Kept, QuarantineForm, TakeIn
 from wakeful.telemetry.outage import note_outage
 from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 READ_WITHIN = 5.0
 HOLD_AGAIN_AFTER = 0.5  # for a source that no other process has announced as released
@@ -40,22 +44,6 @@ SOON = 0.1
 CLOSE_WITHIN = 10.0
 SLICE = 200
 FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
-
-
-class SourceStore(Protocol):
-    """The store operations that reading needs."""
-
-    async def hold_source(self, request: HoldSource) -> HeldSource | None: ...
-
-    async def let_source_go(self, request: LetSourceGo) -> None: ...
-
-    async def take_in(self, request: TakeIn) -> TakenIn: ...
-
-    async def kept_inputs(self, app: str, source: str) -> list[str]: ...
-
-    async def report_source(self, request: ReportSource) -> None: ...
-
-    async def held_sources(self, app: str) -> dict[str, str]: ...
 
 
 def misfit(app: str, source: str, event: Event, error: Exception) -> Kept:
@@ -78,7 +66,7 @@ class SourceReading(Service):
         self,
         app: str,
         reader: Reader,
-        store: SourceStore,
+        store: DatabaseStore,
         arrive: Callable[[Event], Arrival],
         process: Callable[[], str],
         *,
@@ -140,11 +128,9 @@ class SourceReading(Service):
         held, self._held = self._held, None
         with contextlib.suppress(StoreUnavailable, ClaimLost):
             if held is not None:
-                await self._store.let_source_go(
-                    LetSourceGo(self._app, held.name, self._holder, held.token, leaves=True)
-                )
+                await self._store.do(LetSourceGo(self._app, held.name, self._holder, held.token, leaves=True))
             elif self._state == "reading":
-                await self._store.report_source(ReportSource(self._app, self.reader.name, "idle"))
+                await self._store.do(ReportSource(self._app, self.reader.name, "idle"))
         self._state = "idle"
 
     async def die(self) -> None:
@@ -200,7 +186,7 @@ class SourceReading(Service):
         if self._state == "reading" and silent and self._well_at > self._said_at and not self._came:
             self._said_at = now
             token = None if self._held is None else self._held.token
-            await self._store.report_source(ReportSource(self._app, self.reader.name, token=token))
+            await self._store.do(ReportSource(self._app, self.reader.name, token=token))
 
     async def drain(self) -> int:
         """Take in everything that is there now; returns the number of batches."""
@@ -229,7 +215,7 @@ class SourceReading(Service):
             cursor = None if self._held is None else self._held.cursor
         try:
             if self.reader.recovers:
-                self._kept = set(await self._store.kept_inputs(self._app, self.reader.name))
+                self._kept = set(await kept_inputs(self._store.database, self._app, self.reader.name))
             await self.reader.open(cursor)
         except StoreUnavailable:
             await self._close_reader()  # close what the reader has already opened
@@ -239,11 +225,11 @@ class SourceReading(Service):
 
     async def _hold(self) -> bool:
         process = self._process()
-        holder = (await self._store.held_sources(self._app)).get(self.reader.name)
+        holder = (await held_sources(self._store.database, self._app)).get(self.reader.name)
         if holder is not None and holder != process:
             self._forget_state()
             return False
-        self._held = await self._store.hold_source(HoldSource(self._app, self.reader.name, process))
+        self._held = await self._store.do(HoldSource(self._app, self.reader.name, process))
         self._holder = process
         if self._held is None:  # another process was faster, or a person removed the source from the store
             await self._enter()
@@ -319,7 +305,7 @@ class SourceReading(Service):
                 batch.behind,
             )
             try:
-                taken = await self._store.take_in(request)
+                taken = await self._store.do(request)
             except StoreUnavailable as error:
                 note_outage(self.log, "the store is unavailable; the batch that was read waits for it", error)
                 await self._let_go()
@@ -376,7 +362,7 @@ class SourceReading(Service):
             self._behind = bool(batch.behind)
         elif self._behind:  # nothing more came: the source has caught up
             token = None if self._held is None else self._held.token
-            await self._store.report_source(ReportSource(self._app, self.reader.name, token=token, behind=0))
+            await self._store.do(ReportSource(self._app, self.reader.name, token=token, behind=0))
             self._behind = False
 
     async def _report_concern(self) -> None:
@@ -387,7 +373,7 @@ class SourceReading(Service):
         key = concern_alarm(source_alarm(self._app, self.reader.name))
         alarm = None if concern is None else Alarm(self._app, key, concern)
         resolves = key if concern is None else None
-        await self._store.report_source(ReportSource(self._app, self.reader.name, alarm=alarm, resolves=resolves))
+        await self._store.do(ReportSource(self._app, self.reader.name, alarm=alarm, resolves=resolves))
         self._concern = concern
         if concern is not None:
             self.log.warning("the source is read, but has a problem", reason=concern)
@@ -403,7 +389,7 @@ class SourceReading(Service):
         await self._say("failing", words)
         held, self._held = self._held, None
         if held is not None:
-            await self._store.let_source_go(LetSourceGo(self._app, held.name, self._holder, held.token))
+            await self._store.do(LetSourceGo(self._app, held.name, self._holder, held.token))
         return rest
 
     async def _say(self, state: SourceState, words: str | None, batch: Batch | None = None) -> None:
@@ -413,7 +399,7 @@ class SourceReading(Service):
         key = source_alarm(self._app, self.reader.name)
         if state == "failing":
             self.log.error("the source cannot be read; the rest of the app keeps running", reason=words)
-        await self._store.report_source(
+        await self._store.do(
             ReportSource(
                 self._app,
                 self.reader.name,

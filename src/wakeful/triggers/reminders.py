@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel
@@ -33,14 +33,18 @@ from wakeful.errors import (
     did_you_mean,
 )
 from wakeful.intake.cloudevents import TEXT_LIMIT
-from wakeful.stores.request import Actor, Request
+from wakeful.stores.request import Actor
 from wakeful.stores.timing import OccurrenceRecord, Span, StoredSchedule, reached
-from wakeful.stores.verbs.schedules import ChangeSchedule, asked_by
+from wakeful.stores.verbs.reminders import what_came
+from wakeful.stores.verbs.schedules import ChangeSchedule, asked_by, find_schedule, next_schedule
 from wakeful.triggers.at import At
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.schedule import Schedule, Timing
 from wakeful.triggers.spoken import read_time
 from wakeful.triggers.zones import moment_of, zone_named
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 R = TypeVar("R")
 
@@ -100,25 +104,13 @@ class Reminder:
         return f"reminder {self.id}: {self.text}, {when}{unless}"
 
 
-class ReminderStore(Protocol):
-    """The store operations that reminders need."""
-
-    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
-
-    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None: ...
-
-    async def do(self, request: Request[R], /) -> R: ...
-
-    async def what_came(self) -> str: ...
-
-
 class Reminders:
     """Makes, moves and cancels the reminders of one app."""
 
     def __init__(
         self,
         app: str,
-        store: ReminderStore,
+        store: DatabaseStore,
         *,
         channels: Collection[str] | None = None,
         events_kept: Microseconds | None = None,
@@ -177,12 +169,12 @@ class Reminders:
         channel = self._channel(to)
         refuse_condition(unless, where)
         zone = zone_named(tz, where="reminder")
-        now, _ = await self._store.next_schedule(self._app)
+        now, _ = await next_schedule(self._store.database, self._app)
         moment = read_when(when, now=now, zone=zone)
         mark = None
         if unless is not None:
             self._refuse_forgotten(moment - now, where)
-            mark = await self._store.what_came()
+            mark = await what_came(self._store.database)
         anywhere = to is None and self._channels is None
         memo = Memo(text=text, to=channel, by=operator, anywhere=anywhere, unless=unless, where=where, mark=mark)
         return ChangeSchedule(
@@ -203,7 +195,7 @@ class Reminders:
 
     async def _there_already(self, wish: ChangeSchedule, given: str | None) -> StoredSchedule | None:
         """The schedule that has this id. It is ours if an earlier COMMIT succeeded and only its answer was lost."""
-        found = await self._store.find_schedule(self._app, wish.name)
+        found = await find_schedule(self._store.database, self._app, wish.name)
         if found is None or given is None:
             return (
                 found if found is not None and (found.data, found.definition) == (wish.data, wish.definition) else None
@@ -221,9 +213,9 @@ class Reminders:
         self, name: str, when: str | datetime, *, tz: str | None = None, by: Actor, note: str | None = None
     ) -> Reminder:
         """Change its time. Raises TooLate once it was sent or cancelled."""
-        known = self._open(await self._store.find_schedule(self._app, name), name, "moved")
+        known = self._open(await find_schedule(self._store.database, self._app, name), name, "moved")
         zone = zone_of(known) if tz is None else zone_named(tz, where=f"reminder {name}")
-        now, _ = await self._store.next_schedule(self._app)
+        now, _ = await next_schedule(self._store.database, self._app)
         moment = read_when(when, now=now, zone=zone)
         wanted = _definition(moment, zone)
 
@@ -238,7 +230,7 @@ class Reminders:
 
     async def cancel(self, name: str, *, by: Actor, note: str | None = None) -> Reminder:
         """Cancel it, so that it is not sent. Raises TooLate if it was."""
-        now, _ = await self._store.next_schedule(self._app)
+        now, _ = await next_schedule(self._store.database, self._app)
 
         def change(before: StoredSchedule) -> ChangeSchedule:
             passed = _due(before, now)
@@ -252,7 +244,7 @@ class Reminders:
     ) -> StoredSchedule:
         asked: ChangeSchedule | None = None
         for _ in range(MOST_TRIES):
-            before = await self._store.find_schedule(self._app, name)
+            before = await find_schedule(self._store.database, self._app, name)
             if before is not None and asked is not None and _is_ours(before, asked):
                 self.changed()
                 return before  # an earlier COMMIT succeeded, and only its answer was lost

@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
@@ -26,11 +26,20 @@ from wakeful.service import Service
 from wakeful.stored_errors import words_of
 from wakeful.stores.alarm import Alarm, missed_alarm, unfired_alarm
 from wakeful.stores.tampered import refuse_tampered
-from wakeful.stores.timing import DueOccurrence, Fired, StoredSchedule
+from wakeful.stores.timing import DueOccurrence, StoredSchedule
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.schedules import RecordOccurrences
+from wakeful.stores.verbs.schedules import (
+    RecordOccurrences,
+    due_schedules,
+    find_schedule,
+    next_schedule,
+    queued_schedules,
+)
 from wakeful.triggers.due import Decided, covered, judge, missed_text
 from wakeful.triggers.schedule import TYPE, Schedule, read_definition
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 # Schedules in one batch.
 BATCH = 500
@@ -38,24 +47,6 @@ BATCH = 500
 # seconds. This is a second safety net.
 LOOK_ANYWAY_EVERY = 300.0
 LOOK_FOR_QUEUED_EVERY = 5.0
-
-
-class ScheduleStore(Protocol):
-    """The store operations that the scheduler needs."""
-
-    async def due_schedules(
-        self, app: str, after: tuple[Microseconds, int] | None, most: int
-    ) -> tuple[Microseconds | None, list[StoredSchedule]]: ...
-
-    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None: ...
-
-    async def queued_schedules(self, app: str) -> list[StoredSchedule]: ...
-
-    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
-
-    async def record_occurrences(self, request: RecordOccurrences) -> Fired | None: ...
-
-    def await_end(self, runs: frozenset[str], then: Callable[[], None]) -> None: ...
 
 
 class Rules:
@@ -79,7 +70,7 @@ class Scheduler(Service):
     def __init__(
         self,
         app: str,
-        store: ScheduleStore,
+        store: DatabaseStore,
         arrive: Callable[[Event, str], Arrival],
         agents: Collection[str],
         *,
@@ -105,7 +96,7 @@ class Scheduler(Service):
         """
         await self.tick()
         while True:
-            now, due = await self._store.next_schedule(self._app)
+            now, due = await next_schedule(self._store.database, self._app)
             asked_at = time.monotonic()
             self._overtaken = False
             if not await self.tick() and not self._overtaken:
@@ -120,7 +111,7 @@ class Scheduler(Service):
         moved = 0
         after: tuple[Microseconds, int] | None = None
         while True:
-            now, due = await self._store.due_schedules(self._app, after, BATCH)
+            now, due = await due_schedules(self._store.database, self._app, after, BATCH)
             if now is not None:
                 moved += await self._decide(due, now)
             if len(due) < BATCH:
@@ -130,13 +121,13 @@ class Scheduler(Service):
 
     async def _release(self) -> int:
         """Fire occurrences that waited for a run that has ended."""
-        queued = await self._store.queued_schedules(self._app)
+        queued = await queued_schedules(self._store.database, self._app)
         self._some_wait = bool(queued)
-        self._store.await_end(frozenset(one.waits_for for one in queued if one.waits_for), self.wake)
+        self._store.journal.await_end(frozenset(one.waits_for for one in queued if one.waits_for), self.wake)
         free = [one for one in queued if one.open_run is None or self._need_not_wait(one)]
         if not free:
             return 0
-        now, _ = await self._store.next_schedule(self._app)
+        now, _ = await next_schedule(self._store.database, self._app)
         return await self._decide(free, now)
 
     def _need_not_wait(self, stored: StoredSchedule) -> bool:
@@ -148,10 +139,12 @@ class Scheduler(Service):
 
     async def decide_all(self, name: str) -> None:
         """Decide every due occurrence of a schedule by its current definition, if each has a run of its own."""
-        while (stored := await self._store.find_schedule(self._app, name)) is not None and stored.state == "live":
+        while (
+            stored := await find_schedule(self._store.database, self._app, name)
+        ) is not None and stored.state == "live":
             if not self.rules.of(stored).fires_all:
                 return
-            now, _ = await self._store.next_schedule(self._app)
+            now, _ = await next_schedule(self._store.database, self._app)
             if not await self._decide([stored], now):
                 return
 
@@ -165,9 +158,7 @@ class Scheduler(Service):
                 continue
             if request is not None:
                 requests.append(request)
-        results = await asyncio.gather(
-            *(self._store.record_occurrences(one) for one in requests), return_exceptions=True
-        )
+        results = await asyncio.gather(*(self._store.do(one) for one in requests), return_exceptions=True)
         moved = 0
         for request, result in zip(requests, results, strict=True):
             if isinstance(result, StoreUnavailable):

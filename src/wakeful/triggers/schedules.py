@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from pydantic_core import from_json
 
@@ -18,11 +18,19 @@ from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.matching import fits
 from wakeful.model import OWN_AGENTS, Arrival, Event, Receipt
-from wakeful.stores.request import Actor, Bulk, Request
+from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.tampered import refuse_tampered
 from wakeful.stores.timing import Origin, StoredSchedule, reached
 from wakeful.stores.verbs.accept import AcceptEvents
-from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb, FireSchedule, asked_by
+from wakeful.stores.verbs.schedules import (
+    ChangeSchedule,
+    ChangeVerb,
+    FireSchedule,
+    asked_by,
+    find_schedule,
+    next_schedule,
+    schedules_of,
+)
 from wakeful.triggers.schedule import NAME_LIMIT, TYPE, Schedule, as_stored, read_definition
 from wakeful.triggers.schedule_changes import (
     change_request,
@@ -35,6 +43,9 @@ from wakeful.triggers.schedule_changes import (
 )
 from wakeful.triggers.scheduler import source_of
 
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
+
 R = TypeVar("R")
 
 CODE = Actor("code", "code")
@@ -43,18 +54,6 @@ BY_HAND = "by-hand-"
 # Retries while other processes change the schedule at the same time.
 MOST_TRIES = 20
 AT_ONCE = 200
-
-
-class ChangingStore(Protocol):
-    """The store operations that schedules need."""
-
-    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
-
-    async def find_schedule(self, app: str, name: str) -> StoredSchedule | None: ...
-
-    async def schedules(self, app: str) -> list[StoredSchedule]: ...
-
-    async def do(self, request: Request[R], /) -> R: ...
 
 
 class DeclaresSchedules(Protocol):
@@ -74,7 +73,7 @@ class Schedules:
     def __init__(
         self,
         app: str,
-        store: ChangingStore,
+        store: DatabaseStore,
         *,
         arrive: Callable[[Event, str], Arrival] | None = None,
         agents: Collection[str] | None = None,
@@ -92,10 +91,10 @@ class Schedules:
 
     async def all(self) -> list[StoredSchedule]:
         """Every schedule, removed ones included, by name."""
-        return await self._store.schedules(self._app)
+        return await schedules_of(self._store.database, self._app)
 
     async def find(self, name: str) -> StoredSchedule | None:
-        return await self._store.find_schedule(self._app, name)
+        return await find_schedule(self._store.database, self._app, name)
 
     async def get(self, name: str) -> StoredSchedule:
         """Like `find`; raises ConfigError, with a suggestion, if there is none."""
@@ -296,8 +295,8 @@ class Schedules:
         self._changed()
 
     async def _now(self, name: str) -> tuple[StoredSchedule | None, Microseconds]:
-        before = await self._store.find_schedule(self._app, name)
-        now, _ = await self._store.next_schedule(self._app)
+        before = await find_schedule(self._store.database, self._app, name)
+        now, _ = await next_schedule(self._store.database, self._app)
         return before, now
 
     async def fire(self, name: str, *, by: Actor, note: str | None = None) -> Receipt:
@@ -308,7 +307,7 @@ class Schedules:
         stored = await self.get(name)
         if stored.data is not None:
             refuse_tampered(stored.data)
-        now, _ = await self._store.next_schedule(self._app)
+        now, _ = await next_schedule(self._store.database, self._app)
         event = new_event(
             TYPE,
             None if stored.data is None else from_json(stored.data),
@@ -393,7 +392,7 @@ class Schedules:
         """Fire due occurrences before a change if each has a run of its own: queued, they would become one."""
         if self._decide is None:
             return
-        known = await self._store.find_schedule(self._app, name)
+        known = await find_schedule(self._store.database, self._app, name)
         if known is not None and known.state == "live" and as_stored(known.definition).fires_all:
             await self._decide(name)
 

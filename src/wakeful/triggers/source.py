@@ -19,7 +19,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import WakefulError
 from wakeful.model import Event
-from wakeful.stores.verbs.take_in import Item, QuarantineKind
+from wakeful.stores.transaction import Fetcher
+from wakeful.stores.verbs.take_in import Item, QuarantineKind, items_of
 from wakeful.triggers.base import Trigger
 
 
@@ -58,10 +59,20 @@ class Batch:
         return not (self.events or self.items or self.unreadable or self.recovered or self.cursor is not None)
 
 
-class SeenItems(Protocol):
-    """The part of the store that a reader may use: the items that its source has seen."""
+class SourceMemory(Protocol):
+    """Gives a reader the items that its source has seen."""
 
     async def items_of(self, app: str, source: str) -> list[Item]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeenItems:
+    """The items of sources in a store."""
+
+    database: Fetcher
+
+    async def items_of(self, app: str, source: str) -> list[Item]:
+        return await items_of(self.database, app, source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +82,7 @@ class Context:
     app: str
     host: str
     clock: Clock
-    memory: SeenItems
+    memory: SourceMemory
 
 
 class Reader(ABC):

@@ -6,35 +6,27 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.clock import Clock
 from wakeful.errors import ConfigError
 from wakeful.model import Arrival, Event, Receipt
-from wakeful.stores.verbs.sources import EnterSources
-from wakeful.stores.verbs.take_in import Item
+from wakeful.stores.verbs.sources import EnterSources, backlog_of
 from wakeful.triggers.base import Trigger
 from wakeful.triggers.lags import Lags
-from wakeful.triggers.reading import HOLD_AGAIN_AFTER, SourceReading, SourceStore
-from wakeful.triggers.source import Context, Reader, ReadTrigger
+from wakeful.triggers.reading import HOLD_AGAIN_AFTER, SourceReading
+from wakeful.triggers.source import Context, Reader, ReadTrigger, SeenItems
 from wakeful.triggers.unmade import make_reader
 from wakeful.triggers.webhook import Webhook
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 # The backlog is checked this many times while it could fill up.
 LOOKS_A_BACKLOG = 4
 # For a source that returned nothing since the last check, that check is valid this long (seconds): other sources check again
 # with their own batches.
 QUIET_FOR_AT_MOST = 30.0
-
-
-class SourcesStore(SourceStore, Protocol):
-    """The store operations that all sources of an app need."""
-
-    async def enter_sources(self, request: EnterSources) -> None: ...
-
-    async def items_of(self, app: str, source: str) -> list[Item]: ...
-
-    async def backlog(self, app: str, agents: Sequence[str], most: int) -> int: ...
 
 
 class Sources:
@@ -44,7 +36,7 @@ class Sources:
         self,
         app: str,
         triggers: Mapping[str, Sequence[Trigger]],
-        store: SourcesStore,
+        store: DatabaseStore,
         arrive: Callable[[Event], Arrival],
         process: Callable[[], str],
         *,
@@ -65,7 +57,7 @@ class Sources:
         self._pushed = list(pushed)
         self._owners = owners or {}
         self._lags = lags
-        context = Context(app, socket.gethostname(), clock, store)
+        context = Context(app, socket.gethostname(), clock, SeenItems(store.database))
         self.readings: dict[str, SourceReading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
         self._brings: dict[str, list[str]] = {}  # by name of a source: the `source` values of its events
@@ -99,7 +91,7 @@ class Sources:
         known = [(name, one.reader.kind) for name, one in self.readings.items()] + self._pushed
         if known:
             lags = {} if self._lags is None else {name: self._lags.within(name) for name, _ in known}
-            await self._store.enter_sources(
+            await self._store.do(
                 EnterSources(self._app, known, self._wakes, self._owners_of_sources(), lags, self._brings)
             )
 
@@ -157,7 +149,7 @@ class Sources:
         if not fresh and self._asked_at is not None and now - self._asked_at < QUIET_FOR_AT_MOST:
             return None
         self._asked_at = None
-        waiting = await self._store.backlog(self._app, self._agents, self._backlog)
+        waiting = await backlog_of(self._store.database, self._app, self._agents, self._backlog)
         if waiting < self._backlog:
             self._asked_at = now
             return None

@@ -23,8 +23,9 @@ from wakeful.model import Event, Receipt
 from wakeful.rate import Rate
 from wakeful.service import Service
 from wakeful.stored_errors import storable, words_of
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.sources import EnterSources, ReportSource, ServeSources
-from wakeful.stores.verbs.take_in import QuarantineKind, TakeIn, TakenIn
+from wakeful.stores.verbs.take_in import QuarantineKind, TakeIn
 from wakeful.triggers.allowance import Allowance
 from wakeful.triggers.endpoint import ALWAYS_READ, Aliases, Endpoint
 from wakeful.triggers.verifier import Answer, Refused, WebhookRequest
@@ -54,18 +55,6 @@ class WebhookDoor(Protocol):
     """The intake of events."""
 
     async def accept(self, events: list[Event], *, aliases: Aliases = (), by: By) -> list[Receipt]: ...
-
-
-class WebhookStore(Protocol):
-    """The store operations that webhooks need, besides intake."""
-
-    async def enter_sources(self, request: EnterSources) -> None: ...
-
-    async def serve_sources(self, request: ServeSources) -> None: ...
-
-    async def take_in(self, request: TakeIn) -> TakenIn: ...
-
-    async def report_source(self, request: ReportSource) -> None: ...
 
 
 @dataclass(slots=True)
@@ -107,7 +96,7 @@ class Webhooks(Service):
         app: str,
         endpoints: Mapping[str, Endpoint],
         door: WebhookDoor,
-        store: WebhookStore,
+        store: Doer,
         clock: Clock,
         process: Callable[[], str] = str,
         ceiling: int | None = None,
@@ -200,7 +189,7 @@ class Webhooks(Service):
     async def _keep(self, endpoint: Endpoint, request: WebhookRequest, reason: str, kind: QuarantineKind) -> Receipt:
         headers = kept_of(endpoint, request, kind)
         kept = keep(self._app, endpoint.source, request.body, storable(reason), kind=kind, headers=headers)
-        taken = await self._store.take_in(TakeIn(self._app, endpoint.path, kept=[kept], ceiling=self._ceiling))
+        taken = await self._store.do(TakeIn(self._app, endpoint.path, kept=[kept], ceiling=self._ceiling))
         self.log.warning("kept in quarantine", path=endpoint.path, id=kept.arrival.id, reason=reason)
         if taken.cutting:
             words = (
@@ -238,7 +227,7 @@ class Webhooks(Service):
         if not self._entered:
             brings = {path: [one.source] for path, one in self.endpoints.items()}
             known = [(path, KIND) for path in self.endpoints]
-            await self._store.enter_sources(EnterSources(self._app, known, brings=brings))
+            await self._store.do(EnterSources(self._app, known, brings=brings))
             self._entered = True
         await self._serve()
         silent = time.monotonic() - self._said_at > REPORT_ALIVE_EVERY
@@ -255,7 +244,7 @@ class Webhooks(Service):
         """
         process = self._process()
         if process and process != self._served_as:
-            await self._store.serve_sources(ServeSources(self._app, list(self.endpoints), process))
+            await self._store.do(ServeSources(self._app, list(self.endpoints), process))
             self._served_as = process
 
     async def stop(self) -> None:
@@ -266,7 +255,7 @@ class Webhooks(Service):
             with contextlib.suppress(StoreUnavailable):
                 if self._served_as:
                     gone, self._served_as = self._served_as, ""
-                    await self._store.serve_sources(ServeSources(self._app, list(self.endpoints), gone, ends=True))
+                    await self._store.do(ServeSources(self._app, list(self.endpoints), gone, ends=True))
                 for path in self.endpoints:
                     await self._tell(path, "idle")
         self._said_at = 0.0
@@ -278,7 +267,7 @@ class Webhooks(Service):
     async def _tell(self, path: str, state: Literal["reading", "idle"]) -> None:
         counts, self._counts[path] = self._counts[path], Counts()
         try:
-            await self._store.report_source(
+            await self._store.do(
                 ReportSource(
                     self._app,
                     path,

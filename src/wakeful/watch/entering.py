@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
 
-from wakeful.stores.request import Actor
+from wakeful.stores.request import Actor, Doer
+from wakeful.stores.transaction import Fetcher
 from wakeful.stores.verbs.agents import DeclaredAgent, KeepAgents
 from wakeful.stores.verbs.expectations import DeclaredExpectation, KeepExpectations
 from wakeful.stores.verbs.retiring import BringBackApp
 from wakeful.telemetry.logger import logger_of
 
 
-class Queries(Protocol):
-    """Reads what is stored."""
-
-    async def fetch(self, query: str, *arguments: Any) -> list[Any]: ...
-
-
-class EnteringStore(Protocol):
-    """Where it is written down."""
-
-    async def keep_agents(self, request: KeepAgents) -> None: ...
-
-    async def keep_expectations(self, request: KeepExpectations) -> None: ...
-
-    async def bring_app_back(self, request: BringBackApp) -> Any: ...
-
-
-async def bring_back(app: str, database: Queries, store: EnteringStore) -> None:
+async def bring_back(app: str, database: Fetcher, store: Doer) -> None:
     """A retired app is not retired any more once its code is started. Asked after this process has registered: the verb that
     retires an app looks for processes after it is written down.
     """
@@ -37,24 +21,20 @@ async def bring_back(app: str, database: Queries, store: EnteringStore) -> None:
         return
     _, by, note = retired[0]
     words = f"retired by {by}" + (f": {note}" if note else "")
-    await store.bring_app_back(
-        BringBackApp(app, by=Actor("code", "worker"), note=f"its code was started; it had been {words}")
-    )
+    await store.do(BringBackApp(app, by=Actor("code", "worker"), note=f"its code was started; it had been {words}"))
     logger_of(app=app).warning("the app was retired, and is back; runs that were cancelled stay so", was=words)
 
 
-async def enter_agents(app: str, agents: Iterable[DeclaredAgent], database: Queries, store: EnteringStore) -> None:
+async def enter_agents(app: str, agents: Iterable[DeclaredAgent], database: Fetcher, store: Doer) -> None:
     """Store the agents that are not stored as they are declared."""
     known = {tuple(row) for row in await database.fetch("agents_of_app", app)}
     fresh = [one for one in agents if (one.name, one.owner, one.starts_within) not in known]
     if fresh:
-        await store.keep_agents(KeepAgents(app, fresh))
+        await store.do(KeepAgents(app, fresh))
 
 
-async def enter_expectations(
-    app: str, declared: list[DeclaredExpectation], database: Queries, store: EnteringStore
-) -> None:
+async def enter_expectations(app: str, declared: list[DeclaredExpectation], database: Fetcher, store: Doer) -> None:
     """Store what the app expects, if that is not what is stored."""
     rows = await database.fetch("expectations_of_app", app)
     if {(one.name, one.definition, one.agent, one.owner) for one in declared} != {tuple(row[:4]) for row in rows}:
-        await store.keep_expectations(KeepExpectations(app, declared))
+        await store.do(KeepExpectations(app, declared))

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
 from wakeful.clock import SECOND, Microseconds, to_text
 from wakeful.errors import ConfigError
 from wakeful.stored_errors import words_of
-from wakeful.stores.transaction import Row
+from wakeful.stores.transaction import Fetcher, Row
 from wakeful.triggers import schedule as schedules
 from wakeful.watch.absence import (
     Admitted,
@@ -46,14 +46,6 @@ LATE_RENEWAL: Microseconds = 5 * SECOND
 UNREADABLE = (ConfigError, ValueError, KeyError, TypeError)
 
 
-class ReadsFacts(Protocol):
-    """Where the facts are."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-
-    def read_clock(self) -> Microseconds | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Expected:
     """An expectation, declared or made from a schedule, and how it stands."""
@@ -84,7 +76,7 @@ class Crew:
 class Facts:
     """Asks a store how the expectations of an app stand."""
 
-    def __init__(self, database: ReadsFacts) -> None:
+    def __init__(self, database: Fetcher) -> None:
         self._database = database
 
     async def now(self) -> Microseconds:

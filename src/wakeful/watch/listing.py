@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wakeful.clock import to_text
-from wakeful.watch.facts import Expected, Facts, ReadsFacts
+from wakeful.stores.transaction import Fetcher
+from wakeful.watch.facts import Expected, Facts
 
 
-async def listed(database: ReadsFacts) -> list[dict[str, Any]]:
+async def listed(database: Fetcher) -> list[dict[str, Any]]:
     """Everything that is expected of the apps of a store."""
     facts = Facts(database)
     now = await facts.now()

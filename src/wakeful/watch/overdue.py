@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 from wakeful.clock import SECOND, Microseconds, readable, to_text
 from wakeful.output.outbox import LATE
 from wakeful.rate import Rate
 from wakeful.stores.alarm import Alarm, late_alarm
-from wakeful.stores.transaction import Row
+from wakeful.stores.transaction import Fetcher, Row
 from wakeful.stores.verbs.failing import OPERATOR
 
 STARTS_WITHIN: Microseconds = 300 * SECOND
@@ -29,14 +28,6 @@ LAG_IS_FRESH: Microseconds = 300 * SECOND
 LOOKED_AT = 1000
 # Who pauses an agent whose runs become dead letters one after the other.
 PAUSED_BY_ITSELF = OPERATOR
-
-
-class ReadsOverdue(Protocol):
-    """Where the facts are."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
-
-    def read_clock(self) -> Microseconds | None: ...
 
 
 @dataclass(slots=True)
@@ -94,7 +85,7 @@ def held_back_by(agent: str, hold: Hold, within: Microseconds, now: Microseconds
 
 
 async def look_for_overdue(
-    database: ReadsOverdue, app: str, now: Microseconds, workers: Mapping[str, int], since: Mapping[str, Microseconds]
+    database: Fetcher, app: str, now: Microseconds, workers: Mapping[str, int], since: Mapping[str, Microseconds]
 ) -> Overdue:
     """`workers`: how many living processes have each agent; `since`: since when one has."""
     found = Overdue()
@@ -130,14 +121,12 @@ async def look_for_overdue(
     return found
 
 
-async def _is_open(database: ReadsOverdue, key: str) -> bool:
+async def _is_open(database: Fetcher, key: str) -> bool:
     found = await database.fetch("find_alarm", key)
     return bool(found) and found[0][2] != "resolved"
 
 
-async def _hold(
-    database: ReadsOverdue, app: str, agent: str, workers: int, crashes: int, paused_by: str | None
-) -> Hold:
+async def _hold(database: Fetcher, app: str, agent: str, workers: int, crashes: int, paused_by: str | None) -> Hold:
     clock = database.read_clock()
     coming_back_at = next((row[0] for row in await database.fetch("rate_of_agent", app, agent)), None)
     limits = await database.fetch("limit_of_agent", app, agent)

@@ -5,26 +5,16 @@ looks now and then, as long as one of them is open.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from wakeful.clock import Microseconds
 from wakeful.service import Service
-from wakeful.stores.timing import StoredSchedule
-from wakeful.stores.verbs.alarms import ResolveAlarms
+from wakeful.stores.verbs.alarms import ResolveAlarms, open_alarms
+from wakeful.stores.verbs.schedules import next_schedule, schedules_of
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 LOOK_EVERY = 60.0
-
-
-class AlarmStore(Protocol):
-    """What is open, and what is not any more."""
-
-    async def open_alarms(self, app: str) -> list[tuple[str, Microseconds]]: ...
-
-    async def resolve_alarms(self, request: ResolveAlarms) -> None: ...
-
-    async def next_schedule(self, app: str) -> tuple[Microseconds, Microseconds | None]: ...
-
-    async def schedules(self, app: str) -> list[StoredSchedule]: ...
 
 
 class ReadsWhatWaits(Protocol):
@@ -45,7 +35,7 @@ class Resolver(Service):
     def __init__(
         self,
         app: str,
-        store: AlarmStore,
+        store: DatabaseStore,
         waiting: ReadsWhatWaits,
         *,
         agents: Collection[str],
@@ -69,13 +59,13 @@ class Resolver(Service):
 
     async def tick(self) -> int:
         """Resolve what is over; returns how many were."""
-        mine = [key for key, _ in await self._store.open_alarms(self._app)]
+        mine = [key for key, _ in await open_alarms(self._store.database, self._app)]
         over = await self._unloaded(mine) + await self._undeclared(mine)
         over += await self._unfired(mine)
         over += await self._answered(mine)
         over += [key for key in mine if key == f"full/{self._app}" and self._has_room()]
         if over:
-            await self._store.resolve_alarms(ResolveAlarms(over))
+            await self._store.do(ResolveAlarms(over))
         return len(over)
 
     async def _unloaded(self, keys: list[str]) -> list[str]:
@@ -91,8 +81,8 @@ class Resolver(Service):
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"schedule/{self._app}/")}
         if not about:
             return []
-        now, _ = await self._store.next_schedule(self._app)
-        live = [one for one in await self._store.schedules(self._app) if one.state == "live"]
+        now, _ = await next_schedule(self._store.database, self._app)
+        live = [one for one in await schedules_of(self._store.database, self._app) if one.state == "live"]
         due = {one.name for one in live if one.due_at is not None and one.due_at <= now}
         return [key for key, name in about.items() if name not in due]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -20,7 +20,7 @@ from wakeful.clock import SECOND, Microseconds
 from wakeful.clock import to_second as time_text
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing
 from wakeful.stores.alarm import Alarm
-from wakeful.stores.transaction import Row
+from wakeful.stores.transaction import Fetcher
 
 TOLD_AFTER: Microseconds = 300 * SECOND
 LIMITED_TOLD_AFTER: Microseconds = 3600 * SECOND
@@ -28,12 +28,6 @@ LIMITED_TOLD_AFTER: Microseconds = 3600 * SECOND
 LOOKED_AT = 500
 # A handler that failed and has been running for longer than this got further than where it failed.
 A_TRY_TAKES: Microseconds = 600 * SECOND
-
-
-class ReadsRetries(Protocol):
-    """Where it is read."""
-
-    async def fetch(self, name: str, *parameters: Any) -> list[Row]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ class Retried:
         return now - self.since >= (LIMITED_TOLD_AFTER if self.limited else TOLD_AFTER)
 
 
-async def retried(database: ReadsRetries, app: str, now: Microseconds) -> list[Retried]:
+async def retried(database: Fetcher, app: str, now: Microseconds) -> list[Retried]:
     """What of an app waits to be tried again. Where the key of encrypted errors is missing, nothing can be told of them."""
     found: list[Retried] = []
     asked: tuple[tuple[str, tuple[Any, ...]], ...] = (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wakeful.alarm_words import Told, words_of_alarm
 from wakeful.clock import Microseconds, seconds, to_text
@@ -21,7 +21,10 @@ from wakeful.intake.cloudevents import TEXT_LIMIT, new_event
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, digest
 from wakeful.service import Service
-from wakeful.stores.verbs.alarms import StoredAlarm, TellAlarms
+from wakeful.stores.verbs.alarms import StoredAlarm, TellAlarms, first_to_tell
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 TELLER = "wakeful.tell"
 TYPE = "wakeful.alarm"
@@ -33,14 +36,6 @@ LOOK_ANYWAY_EVERY = 300.0
 ABOUT_CHANNELS = frozenset({"delivery", "channel"})
 
 
-class TellingStore(Protocol):
-    """What the teller needs of the store."""
-
-    async def first_to_tell(self, app: str) -> Microseconds | None: ...
-
-    async def tell_alarms(self, request: TellAlarms) -> list[StoredAlarm]: ...
-
-
 class Teller(Service):
     """Tells the alarms of one app."""
 
@@ -49,7 +44,7 @@ class Teller(Service):
     def __init__(
         self,
         app: str,
-        store: TellingStore,
+        store: DatabaseStore,
         arrive: Callable[[Event, str], Arrival],
         *,
         channels: Collection[str],
@@ -76,7 +71,7 @@ class Teller(Service):
             pass
         if not self._time_passes:
             return None
-        wait = await self._store.first_to_tell(self._app)
+        wait = await first_to_tell(self._store.database, self._app)
         return LOOK_ANYWAY_EVERY if wait is None else min(LOOK_ANYWAY_EVERY, max(0.05, seconds(wait)))
 
     async def tick(self) -> int:
@@ -85,11 +80,11 @@ class Teller(Service):
             return await self._tell()
 
     async def _tell(self) -> int:
-        wait = await self._store.first_to_tell(self._app)
+        wait = await first_to_tell(self._store.database, self._app)
         if wait is None or wait > 0:
             return 0
         request = TellAlarms(self._app, TELLER, BATCH, self._repeat, self._event_of, fits)
-        told = await self._store.tell_alarms(request)
+        told = await self._store.do(request)
         for alarm in told:
             if self.channel_of(alarm) is None:
                 say = self.log.info if alarm.state == "resolved" else self.log.error

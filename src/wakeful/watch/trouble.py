@@ -11,17 +11,12 @@ from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.model import Decision, Event, Receipt
 from wakeful.service import Background
 from wakeful.stores.alarm import Alarm, condition_alarm
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.telemetry.logger import logger_of
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
-
-
-class RaisingStore(Protocol):
-    """Where alarms are stored."""
-
-    async def raise_alarm(self, request: RaiseAlarm) -> None: ...
 
 
 class ReadsWaiting(Protocol):
@@ -35,7 +30,7 @@ class ReadsWaiting(Protocol):
 class Trouble:
     """Raises the alarms of one app in this process."""
 
-    def __init__(self, app: str, store: RaisingStore, background: Background) -> None:
+    def __init__(self, app: str, store: Doer, background: Background) -> None:
         self._app = app
         self._store = store
         self._background = background
@@ -57,7 +52,7 @@ class Trouble:
         while self._pending:
             key, alarm = next(iter(self._pending.items()))
             try:
-                await self._store.raise_alarm(RaiseAlarm(alarm))
+                await self._store.do(RaiseAlarm(alarm))
             except StoreUnavailable:
                 await asyncio.sleep(1)
                 continue

@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable, WakefulError
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
 from wakeful.stores.alarm import Alarm, absence_alarm, down_alarm
+from wakeful.stores.request import Doer
 from wakeful.stores.verbs.expectations import FinishLook
 from wakeful.telemetry.outage import note_outage, outage_is_over
 from wakeful.watch.absence import KINDS, WORDS
@@ -38,12 +38,6 @@ LOOK_TAKES_AT_MOST = 30.0
 LOOKS_UNTIL_RED = 3
 
 
-class WatchStore(Protocol):
-    """Where a look is written down."""
-
-    async def finish_look(self, request: FinishLook) -> None: ...
-
-
 class Watcher(Service):
     """Looks at one app, or at all that are in a store."""
 
@@ -52,7 +46,7 @@ class Watcher(Service):
     def __init__(
         self,
         facts: Facts,
-        store: WatchStore,
+        store: Doer,
         app: str | None = None,
         *,
         every: Microseconds = EVERY,
@@ -173,7 +167,7 @@ class Watcher(Service):
                 self.log.error("alarm", app=app, key=alarm.key, text=alarm.text)
             for key in request.over:
                 self.log.info("alarm resolved", app=app, key=key)
-            await self._store.finish_look(request)
+            await self._store.do(request)
         due = [one.verdict.due_at - now for one in found if one.verdict.due_at is not None and one.verdict.due_at > now]
         return min(due, default=None), is_down
 

@@ -25,7 +25,7 @@ from wakeful.clock import SECOND
 from wakeful.errors import StoreUnavailable
 from wakeful.runtime import Runtime
 from wakeful.shell.life import fast_loop
-from wakeful.stores import postgres
+from wakeful.stores import postgres_connections
 from wakeful.testing import Boundaries, Boundary
 from wakeful.testing.nursery import Voice
 from wakeful.testing.waiting import until
@@ -69,11 +69,11 @@ def make_runtime(plan: Plan, probe: Boundaries | None = None) -> Runtime:
     app.runtime = runtime
     database: Any = runtime.database
     if plan.pages is not None:
-        database.max_page_count = plan.pages
+        database._file.max_page_count = plan.pages
     if plan.command_timeout is not None:
-        postgres.COMMAND_TIMEOUT = plan.command_timeout
+        postgres_connections.COMMAND_TIMEOUT = plan.command_timeout
     if plan.idle_limit is not None:
-        postgres.IDLE_IN_TRANSACTION_LIMIT = plan.idle_limit
+        postgres_connections.IDLE_IN_TRANSACTION_LIMIT = plan.idle_limit
     return runtime
 
 

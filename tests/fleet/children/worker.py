@@ -10,7 +10,7 @@ from fleet.namespaces import enter
 from wakeful.cli import main as wakeful
 from wakeful.clock import SECOND
 from wakeful.runtime import Runtime
-from wakeful.stores import postgres
+from wakeful.stores import postgres_connections
 
 
 def main(plan: dict[str, Any]) -> None:
@@ -20,7 +20,7 @@ def main(plan: dict[str, Any]) -> None:
     os.environ.update(plan["environment"])
     defaults: Any = Runtime.__init__.__kwdefaults__
     defaults["lease"] = round(plan["lease"] * SECOND)
-    postgres.COMMAND_TIMEOUT = plan["timeout"]
+    postgres_connections.COMMAND_TIMEOUT = plan["timeout"]
     code = wakeful(plan["words"])
     if code:
         sys.exit(code)

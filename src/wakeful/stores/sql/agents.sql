@@ -1,4 +1,4 @@
--- The agents of an app, for a watcher that has none of the code.
+-- The agents of an app, for a watcher without the app's code.
 
 -- keep_agent(app, name, owner, starts_within) --
 insert into wakeful_agent (app, name, owner, starts_within) values (:app, :name, :owner, :starts_within)

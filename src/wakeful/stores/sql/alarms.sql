@@ -1,9 +1,9 @@
--- Alarms: raised, told, acknowledged, muted, resolved. `tell_at` says when somebody is to hear of one next, and is kept by
--- every statement that changes what there is to tell; so whoever tells reads one index, and nothing else.
+-- Alarms: raised, notified, acknowledged, muted, resolved. `tell_at` is the time of the next notification. Every statement that
+-- changes an alarm keeps it up to date, so that the notifier reads one index only.
 
 -- raise_alarm(now, key, app, text, agent, owner, loud, addressee, remind_at) --
--- Opens an alarm, or refreshes the one that is open. A resolved one opens again, as the next incident; how long it is muted
--- outlives that, or one that comes and goes would be heard all the same.
+-- Opens an alarm, or refreshes the open one. A resolved alarm opens again as the next incident. A mute continues over incidents;
+-- otherwise an alarm that comes and goes would notify people in spite of it.
 insert into wakeful_alarm
   (key, app, state, text, count, opened_at, last_at, agent, owner, loud, tell_at, addressee, remind_at)
 values (:key, :app, 'open', :text, 1, {now}, {now}, :agent, :owner, :loud, {now}, :addressee, :remind_at)
@@ -28,17 +28,17 @@ set text = excluded.text, last_at = excluded.last_at, agent = excluded.agent, ow
 returning key, count
 
 -- resolve_alarm(now, key, ending) --
--- What it was raised for is over. Who heard of it hears that too.
+-- The cause is over. If people were notified of the alarm, they are notified of its end too.
 update wakeful_alarm
 set state = 'resolved', last_at = {now}, resolved_at = {now}, ending = :ending, tell_at = case when told > 0 then {now} end
 where key = :key and state <> 'resolved'
 
 -- lock_alarm(key) --
--- Nobody raises or resolves it until the commit.
+-- No other transaction raises or resolves it until the commit.
 select key from wakeful_alarm where key = :key and state <> 'resolved' {for_update}
 
 -- dead_of_alarm(key) --
--- Is there a dead letter, or a held run, left that raised it?
+-- Whether a dead letter or a held run that raised it is left.
 select alarm from (
   select alarm from wakeful_run where alarm = :key and state = 'dead'
   union all
@@ -64,23 +64,23 @@ select alarm from wakeful_delivery where seq = :seq and alarm is not null
 select state, loud, acknowledged_by, app, muted_until > {now} from wakeful_alarm where key = :key {for_update}
 
 -- acknowledge_alarm(now, key, operator, note) --
--- Somebody knows: it is told no more, until it resolves.
+-- No further notification until it resolves.
 update wakeful_alarm
 set state = 'acknowledged', acknowledged_at = {now}, acknowledged_by = :operator, note = :note, tell_at = null
 where key = :key and state = 'open'
 
 -- mute_alarm(now, key, span) --
--- One that is still open then is told.
+-- If it is still open when the mute ends, people are notified.
 update wakeful_alarm
 set muted_until = {now} + :span, tell_at = case when state = 'open' then {now} + :span else tell_at end
 where key = :key
 
 -- first_to_tell(now, app) --
--- How long until there is something to tell; null when there is nothing.
+-- The time until the next notification; null if there is none.
 select min(tell_at) - {now} from wakeful_alarm where app = :app and tell_at is not null
 
 -- alarms_to_tell(now, app, most) --
--- Two who tell pass over each other's.
+-- Concurrent notifiers skip each other's rows.
 select key, state, text, count, opened_at, last_at, resolved_at, agent, owner, incident, loud, told, acknowledged_by,
   addressee, remind_at, ending
 from wakeful_alarm
@@ -90,7 +90,7 @@ limit :most
 {skip_locked}
 
 -- note_told(now, key, repeat) --
--- The next time, as long as it is open: at a rate, or once more, where it says when.
+-- Sets the next notification while the alarm is open: after `repeat`, or once at `remind_at`, if it is set.
 update wakeful_alarm
 set told = told + 1, told_at = {now}, tell_at = case
     when state <> 'open' then null
@@ -100,7 +100,7 @@ set told = told + 1, told_at = {now}, tell_at = case
 where key = :key
 
 -- open_alarms_of_app(app) --
--- Which may be over.
+-- Candidates for being resolved.
 select key, last_at from wakeful_alarm where app = :app and state <> 'resolved' order by key
 
 -- list_alarms(state, most) --
@@ -120,7 +120,7 @@ select replace(verb, 'alarm ', '') as verb, operator as by, detail as note, done
 where target = :key and verb in ('alarm acknowledge', 'alarm mute', 'alarm resolve') order by seq desc limit 50
 
 -- resolve_stuck(now, app) --
--- Those of runs that do not run any more, or that another process has taken up since.
+-- Alarms of runs that no longer run, or that another process has claimed since.
 update wakeful_alarm
 set state = 'resolved', last_at = {now}, resolved_at = {now}, tell_at = case when told > 0 then {now} end
 where app = :app and state <> 'resolved' and substr(key, 1, 6) = 'stuck/'

@@ -1,4 +1,4 @@
--- Runs that are to stop before they are done: asked for, undone, ended.
+-- Cancelled runs: asked to stop, undone, ended.
 
 -- find_run_to_cancel(id) --
 select seq, id, root, app, agent, state, reason, outcome, committed_at, cancel_by, token, key, error, failed_with is not null and cancel_at is not null
@@ -11,8 +11,8 @@ select seq from wakeful_run where id = :id
 select seq from wakeful_run where seq = :seq {for_update}
 
 -- done_outside(root, run_seq) --
--- Is there anything that a worker must settle or undo? What was held before it was ever called is not. What a run of the
--- family did that went well stays done.
+-- Whether a worker must settle or undo any effect. An effect that was held before its first call does not count. Effects of a run of
+-- the family that succeeded stay.
 select 1 from wakeful_effect effect
 where effect.root = :root and effect.undoes is null and effect.follows is null
   and (effect.state in ('confirmed', 'intent', 'unknown')
@@ -22,8 +22,8 @@ where effect.root = :root and effect.undoes is null and effect.follows is null
 limit 1
 
 -- effects_to_undo(root, run_seq) --
--- What a run has to answer for, the latest first: its own effects, and those of runs of its family that did not go well. What
--- is open is settled now, and so is the latest of all.
+-- The effects that a run is responsible for, the latest first: its own, and those of runs of its family that did not succeed. An open
+-- effect has no end time yet and counts as the latest.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
   stored_before is not null, once, operation, follows, settlement
@@ -34,7 +34,7 @@ where effect.root = :root and effect.follows is null
 order by coalesce(settled_at, 9223372036854775807) desc, seq desc
 
 -- stop_to_undo(now, seq, operator, note, reason) --
--- A worker takes it, to settle and undo what it did. What it would have put out is dropped.
+-- A worker claims it, to settle and undo its effects. Its uncommitted output is dropped.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, parked_for = null, gathering_since = null, state_change = null,
     output = case when committed_at is null then null else output end,
@@ -43,7 +43,7 @@ set state = 'ready', reason = :reason, due_at = {now}, parked_for = null, gather
 where seq = :seq
 
 -- revive_to_undo(now, seq, operator, note, reason) --
--- As stop_to_undo, for a dead letter. What is undone may crash as often as any run.
+-- As stop_to_undo, for a dead letter. Crashes are counted from zero again.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, crashes = 0, finished_at = null, error = null, failed_with = null,
     state_change = null, output = case when committed_at is null then null else output end,
@@ -52,8 +52,8 @@ set state = 'ready', reason = :reason, due_at = {now}, crashes = 0, finished_at 
 where seq = :seq
 
 -- undo_failed(now, seq, token, operator, note, failed_with, failed) --
--- A run that would be a dead letter goes on by undoing what it did. No row comes back when it has another owner, or is to stop
--- already.
+-- A failed run continues with undoing its effects before it becomes a dead letter. No row comes back if it has another owner or is
+-- already asked to stop.
 update wakeful_run
 set cancel_at = {now}, cancel_by = :operator, cancel_note = :note, failed_with = :failed_with, crashes = 0,
     attempts = attempts + :failed
@@ -64,14 +64,14 @@ returning seq
 select failed_with from wakeful_run where seq = :seq
 
 -- end_undoing(seq) --
--- What it did is undone. `failed_with` stays, so that a replay knows: it does everything anew.
+-- Its effects are undone. `failed_with` stays: a replay knows by it that it must do everything again.
 update wakeful_run set cancel_at = null, cancel_by = null, cancel_note = null where seq = :seq
 
 -- undone_of_run(root, run_seq) --
 select run_seq from wakeful_effect where root = :root and run_seq = :run_seq and state = 'undone' limit 1
 
 -- forget_commit(seq) --
--- What it had committed rested on what is undone: its handler runs again.
+-- The commit relied on effects that are undone, so the handler runs again.
 update wakeful_run set committed_at = null, output = null, outcome = null where seq = :seq
 
 -- cancel_now(now, seq, operator, note, reason, outcome) --
@@ -81,11 +81,11 @@ set state = 'cancelled', reason = :reason, due_at = null, finished_at = {now}, p
 where seq = :seq
 
 -- lanes_of_runs(seq) --
--- The keys that runs keep.
+-- The keys that runs hold a place of.
 select app, agent, key from wakeful_run where seq = :seq and key is not null and place is not null
 
 -- caller_of_run(seq) --
--- Who called it, and waits for its end. One that is over many events may have been called by many.
+-- The callers that wait for its end. A run that gathered several events may have several callers.
 select parent_seq, parent_key from wakeful_run where seq = :seq and parent_seq is not null
 union
 select parent_seq, parent_key from wakeful_batch where run_seq = :seq and parent_seq is not null
@@ -100,37 +100,37 @@ update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {no
 returning id, app, agent
 
 -- give_up_retrying(now, root, run_seq, error) --
--- Certainly not done, and not tried again.
+-- Certainly not done, and not retried.
 update wakeful_effect set state = 'failed', error = :error, due_at = null, settled_at = {now}
 where root = :root and run_seq = :run_seq and state = 'retrying' and undoes is null
 
 -- withdraw_held(now, root, run_seq, reason) --
--- Held before it was ever called: nobody need say anything about it any more.
+-- Held before its first call: no person needs to decide about it any more.
 update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {now}
 where root = :root and run_seq = :run_seq and state = 'held' and tries = 0 and doubtful = 0 and undoes is null
 
 -- mark_undone(now, id, undone) --
--- Together with the effect that undid it.
+-- In the same transaction as the effect that undid it.
 update wakeful_effect set state = 'undone', reason = 'undone by ' || cast(:id as text), settled_at = {now}
 where id = :undone and state = 'confirmed'
   and exists (select 1 from wakeful_effect undo where undo.id = :id and undo.state = 'confirmed')
 
 -- children_at_work(parent_seq) --
--- Runs that it called and that are not over. One that is over other events too goes on for those, and so does one that other
--- runs called by a later event of its key.
+-- Open runs that it called. A run that gathered other events too continues for those, and so does a run that other runs joined by
+-- its `once=` key.
 select seq, id from wakeful_run
 where parent_seq = :parent_seq and gathered = 1 and state in ('ready', 'running', 'waiting', 'held', 'parked')
   and not exists (select 1 from wakeful_caller caller where caller.run_seq = wakeful_run.seq) order by seq
 
 -- cancelled_children(parent_seq) --
--- Runs that it called, and that were cancelled, each with its note: that may be encrypted, and is compared by whoever asks.
+-- Cancelled runs that it called, each with its note. The note may be encrypted, so the caller compares it.
 select id, cancel_note from wakeful_run where parent_seq = :parent_seq and state = 'cancelled' order by seq
 
 -- cancelled_runs(app, process) --
--- Runs of a process that somebody wants to stop.
+-- Runs of a process that are asked to stop.
 select id, cancel_by, cancel_note from wakeful_run
 where app = :app and owner = :process and state = 'running' and cancel_at is not null
 
 -- lock_to_commit(seq, token) --
--- Whoever wants it to stop waits from here on, or was first.
+-- A request to stop waits from here on, or came before and is seen.
 select seq from wakeful_run where seq = :seq and token = :token and state = 'running' and cancel_at is null {for_update}

@@ -1,7 +1,7 @@
--- Chains of events that come back to where they were, counted.
+-- Counts of chains of events that come back to the same agent.
 
 -- count_rounds(now, app, chain, agent, many, within) --
--- So many times more; from the start once the time is over within which is counted.
+-- Adds `many` rounds; the count starts again once the period `within` is over.
 insert into wakeful_chain (app, chain, agent, began_at, rounds)
 values (:app, :chain, :agent, {now}, cast(:many as bigint))
 on conflict (app, chain, agent) do update
@@ -14,7 +14,7 @@ set rounds = excluded.rounds
 returning app, chain, agent, rounds
 
 -- stop_chain(now, app, chain, agent) --
--- No row comes back when somebody has heard of this chain already.
+-- No row comes back if people were already notified of this chain.
 update wakeful_chain set stopped_at = {now}
 where app = :app and chain = :chain and agent = :agent
   and not exists (
@@ -24,13 +24,13 @@ where app = :app and chain = :chain and agent = :agent
 returning app, chain, agent
 
 -- remove_chains(app, before, most) --
--- Those that have not come back for long.
+-- Chains that began long ago.
 delete from wakeful_chain where app = :app and (chain, agent) in (
   select chain, agent from wakeful_chain where app = :app and began_at < :before limit :most)
 returning chain
 
 -- start_denied(event_seq, agent, run_id, reason) --
--- A person lets an agent have what policy denied to it. No row comes back for what was not denied.
+-- A person hands an agent an event that policy denied to it. No row comes back for other events.
 update wakeful_admission set state = 'started', run_id = :run_id, reason = :reason
 where event_seq = :event_seq and agent = :agent and state = 'denied' and run_id is null
 returning event_seq

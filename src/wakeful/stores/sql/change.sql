@@ -4,11 +4,11 @@
 update wakeful_run set version = :version where seq = :seq and token = :token and state = 'running' returning seq
 
 -- drop_steps(seq, token) --
--- It starts from the top. What it did outside stays in the ledger, and is found; which code it has met is no part of it.
+-- The run starts from the top. Its effects stay in the ledger and are found there; facts about the versions it met are kept.
 delete from wakeful_step where run_seq = :seq and not (state = 'fact' and (key = 'version' or key like 'version %'))
   and exists (select 1 from wakeful_run where seq = :seq and token = :token and state = 'running')
 
 -- drop_waits(seq, token) --
--- The events that it took may be taken again.
+-- Events that ended a wait of this run may end one again.
 delete from wakeful_wait where run_seq = :seq
   and exists (select 1 from wakeful_run where seq = :seq and token = :token and state = 'running')

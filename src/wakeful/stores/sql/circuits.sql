@@ -1,16 +1,16 @@
--- Circuits: which dependencies are down, for all processes of an app together. Their rows are the truth; what a process keeps
--- of them is a copy.
+-- Circuits: which dependencies are down, shared by all processes of an app. The rows are authoritative; what a process keeps of them
+-- is a copy.
 
 -- make_circuit(now, app, name, rest) --
 insert into wakeful_circuit (app, name, state, failures, rest, changed_at) values (:app, :name, 'closed', 0, :rest, {now})
 on conflict (app, name) do nothing
 
 -- lock_circuit(app, name) --
--- Locked until the commit. What follows is read after that, and so sees whoever was parked before the lock was ours.
+-- Locked until the commit. Later statements read after the lock, and so see every run that was parked before it.
 select name from wakeful_circuit where app = :app and name = :name {for_update}
 
 -- find_circuit(now, app, name) --
--- With what its next state depends on: is its probe on its way, does anybody wait for it?
+-- With the facts for its next state: the state of its probe, and whether runs are parked for it.
 select circuit.name, circuit.state, circuit.failures, circuit.error, circuit.rest, circuit.next_at, circuit.released,
   circuit.probe_seq, circuit.changed_at, {now},
   (select run.state from wakeful_run run where run.seq = circuit.probe_seq),
@@ -25,7 +25,7 @@ set state = :state, failures = :failures, error = :error, rest = :rest, next_at 
 where app = :app and name = :name
 
 -- unpark_runs(now, app, name, most, reason) --
--- The oldest of those that wait for a dependency. The time for which they were parked does not count for their deadline.
+-- Releases the oldest runs parked for a dependency. The time they were parked does not count for their deadline.
 update wakeful_run
 set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
     started_at = started_at + ({now} - coalesce(due_at, {now}))
@@ -35,7 +35,7 @@ where seq in (
 returning seq
 
 -- unpark_probe(now, app, name, most, reason) --
--- As unpark_runs, but for what is paused: nobody would take it, and all others would wait for its word.
+-- As unpark_runs, without paused agents: no worker would claim such a probe, and all other runs would wait for it.
 update wakeful_run
 set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
     started_at = started_at + ({now} - coalesce(due_at, {now}))
@@ -48,18 +48,18 @@ where seq in (
 returning seq
 
 -- hasten_deliveries(now, app, channel) --
--- The circuit of a channel is closed: what waits for it is tried now.
+-- A channel's circuit is closed: retry its waiting deliveries now.
 update wakeful_delivery set due_at = {now} where app = :app and channel = :channel and state = 'pending' and due_at > {now}
 
 -- not_closed(app, name) --
--- A run that is about to be parked asks this: nobody closes the circuit, and finds no one parked, before its commit.
+-- For a run that is about to be parked: until its commit, no other transaction can close the circuit and miss this run.
 select app, name from wakeful_circuit where app = :app and name = :name and state <> 'closed' {for_key_share}
 
 -- note_parked(seq, token, name) --
 update wakeful_run set parked_for = :name where seq = :seq and token = :token and state = 'parked'
 
 -- circuits_of_app(now, app) --
--- All that are not as if nothing had ever happened.
+-- All circuits except those that are closed, without failures and without parked runs.
 select name, state, failures, error, rest, next_at, released, probe_seq, changed_at, {now},
   (select run.state from wakeful_run run where run.seq = circuit.probe_seq), parked, opened_at
 from (

@@ -1,7 +1,7 @@
--- What should happen by when, and the facts by which somebody who has none of the code judges whether it did.
+-- What should have happened by when, and the facts for a watcher without the app's code to judge whether it did.
 
 -- keep_expectation(now, app, name, kind, definition, agent, owner) --
--- One that expects something else than before counts from now on.
+-- A changed expectation counts from now on.
 insert into wakeful_expectation (app, name, kind, definition, agent, owner, state, revision, since)
 values (:app, :name, :kind, :definition, :agent, :owner, 'live', 1, {now})
 on conflict (app, name) do update
@@ -34,7 +34,7 @@ where app = :app and state = 'live' order by name
 select app, definition from wakeful_expectation where state = 'live'
 
 -- watched_apps() --
--- Apps of which something is expected, or of which an alarm of that kind is open; not those that a person retired.
+-- Apps with something to watch, or with an open alarm of such a kind; without retired apps.
 select app from wakeful_expectation where state = 'live'
 union select app from wakeful_schedule where state <> 'removed'
 union select app from wakeful_source
@@ -45,7 +45,7 @@ union select app from wakeful_alarm where state <> 'resolved'
 except select app from wakeful_retired
 
 -- alarms_of_watching(app) --
--- What is open about expectations of an app.
+-- The open alarms about an app's expectations.
 select key, text from wakeful_alarm
 where app = :app and state <> 'resolved' and (
   substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 8) in ('waiting/', 'blocked/')
@@ -53,7 +53,7 @@ where app = :app and state <> 'resolved' and (
   or substr(key, 1, 9) = 'delivery/' and substr(key, length(key) - 4) = '/late')
 
 -- retrying_steps(app, most) --
--- Steps that wait to be tried again, the oldest runs first; not those of parked runs, whose circuit has an alarm of its own.
+-- Steps that wait to be retried, the oldest runs first; without parked runs, because their circuit has an alarm of its own.
 select run.agent, step.name, step.error, (select owner from wakeful_agent agent where agent.app = :app and agent.name = run.agent)
 from wakeful_step step join wakeful_run run on run.seq = step.run_seq
 where step.state = 'retrying' and run.app = :app and run.state in ('waiting', 'ready', 'running')
@@ -68,7 +68,7 @@ where effect.state in ('retrying', 'unknown') and effect.app = :app and effect.e
 order by effect.seq limit :most
 
 -- retrying_handlers(app, most, since) --
--- Runs whose handler failed. One that is being tried is one of them; one that runs since before `since` has got further.
+-- Runs whose handler failed. A run that is being retried is one of them, unless it was claimed before `since`: that one got further.
 select run.agent, 'handler', step.result, (select owner from wakeful_agent agent where agent.app = :app and agent.name = run.agent)
 from wakeful_step step join wakeful_run run on run.seq = step.run_seq
 where step.key = 'failing' and run.app = :app
@@ -76,8 +76,8 @@ where step.key = 'failing' and run.app = :app
 order by step.run_seq limit :most
 
 -- schedules_to_judge(now, app, whole) --
--- Schedules with an occurrence that is due, or that waits, and with a last run that did not go well, or not yet; `whole`: all
--- of them, but for reminders that went well. What is due is fired at once: only what is due for a second is worth a look.
+-- Schedules with a due or queued occurrence, or whose last run did not succeed or has not ended; `whole`: all of them, except for
+-- finished reminders. Due occurrences are fired at once, so only those that have been due for a second are interesting.
 select schedule.name, schedule.agent, schedule.owner, schedule.state, schedule.definition, schedule.next_at, schedule.due_at,
   schedule.queued_from, schedule.last_at, schedule.changed_by, occurrence.state, occurrence.to_at, occurrence.reason,
   run.id, run.agent, run.state, run.created_at, run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
@@ -99,7 +99,7 @@ order by schedule.name
 select count(*) from (select 1 from wakeful_schedule where app = :app and state = 'live' and due_at is not null limit 1) as live
 
 -- count_unfinished(app) --
--- Is anything of an app not over? Each is looked for by its own index, and one is enough.
+-- Whether an app has unfinished work. Each kind is searched by its own index, and one row is enough.
 select (
     exists (select 1 from wakeful_run where app = :app and state in ('ready', 'waiting'))
     or exists (select 1 from wakeful_run where app = :app and state = 'running')
@@ -112,7 +112,7 @@ select (
   )
 
 -- checkins(app, subject, most) --
--- The last ones of a name, newest first.
+-- The last check-ins of a name, newest first.
 select accepted_at from wakeful_event
 where app = :app and subject = :subject and type = 'wakeful.checkin' and state <> 'quarantined' order by seq desc limit :most
 
@@ -125,7 +125,7 @@ select accepted_at from wakeful_event
 where app = :app and source = :source and state <> 'quarantined' order by seq desc limit :most
 
 -- admissions_of_agent(app, agent, most, skip) --
--- The last events that an agent was to have, newest first, and what became of them; with `skip` those before so many.
+-- The last events for an agent, newest first, with their admissions; `skip` leaves out the first so many.
 select event.accepted_at, admission.state, admission.reason, run.seq, run.id, run.agent, run.state, run.created_at,
   run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
 from wakeful_admission admission
@@ -135,15 +135,15 @@ where admission.agent = :agent and event.app = :app and admission.state <> 'skip
 order by admission.event_seq desc limit :most offset :skip
 
 -- output_of_run(run_seq) --
--- What it returned, and whether it sent anything.
+-- The output, and whether the run sent anything.
 select output, exists (select 1 from wakeful_delivery where run_seq = :run_seq) from wakeful_run where seq = :run_seq
 
 -- pauses_of_app(app) --
 select agent, operator from wakeful_pause where app = :app and paused = 1
 
 -- processes_of_app(now, app, most) --
--- Those that live, however long ago they began, and the last ones that worked for an app; and what is left of their leases.
--- No index has `app || '/'`: those that live are few, and those of an app may be many.
+-- All living processes of an app, however old, and its last ones that ended; with the rest of their leases. `app || '/'` matches no
+-- index: living processes are few, but those of an app may be many.
 select id, agents, state, lease_until - {now}, started_at from wakeful_process where state = 'alive' and app || '/' = cast(:app as text) || '/'
 union all
 select id, agents, state, lease_until - {now}, started_at from (

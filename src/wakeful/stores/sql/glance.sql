@@ -1,8 +1,8 @@
--- One look at everything that a process could have to do, in place of one query for each of its parts.
+-- One query for everything that a process may have to do, in place of one query for each part.
 
 -- glance(now, app, agents, channels, older) raw --
--- What there is, whose it is, and how long until it is due; null where there is nothing. `agents` and `channels` are JSON lists.
--- Each answer is the first entry of an index.
+-- The kind, the name, and the time until it is due; null if there is nothing. `agents` and `channels` are JSON lists. Each answer is
+-- the first entry of an index.
 select 'run', value, (
     select min(due_at) from wakeful_run where app = :app and agent = value and state in ('ready', 'waiting')
   ) - {now} from json_each(:agents)

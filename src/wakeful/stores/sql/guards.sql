@@ -1,4 +1,4 @@
--- Guards: the tokens of apps, as hashes. Commands that decide in a person's stead ask for one.
+-- Guards: hashes of apps' tokens. A command that decides on a person's behalf needs one of the tokens.
 
 -- list_guards() --
 select app, salt, hash from wakeful_guard order by app, since

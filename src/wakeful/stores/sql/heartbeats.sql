@@ -1,4 +1,4 @@
--- Checks of heartbeats, for people to look at.
+-- Checks of heartbeats, for people.
 
 -- list_checks() --
 select app, name, agent, state, definition, data, owner, next_at, changed_at from wakeful_schedule

@@ -1,5 +1,5 @@
--- Housekeeping: what is over and old goes. Everything here is looked for in the order of its seq, a few at a time, so that
--- no index has to be kept for it; and whatever somebody else has in hand just now is left for the next time.
+-- Housekeeping: removes old rows of finished work. Rows are searched in order of seq, a few at a time, so that this needs no index of
+-- its own. Rows that another transaction has locked are left for the next time.
 
 -- span_of_runs() --
 select min(seq), max(seq) from wakeful_run
@@ -8,8 +8,8 @@ select min(seq), max(seq) from wakeful_run
 select min(seq), max(seq) from wakeful_event
 
 -- old_runs(app, after, upto, before) --
--- Runs that are over since then, and keep no key. Is one the newest of all, is it a family by itself, and is anything of it open, as
--- in unsettled_of_family? Each of these is looked up by an index, by `limit 1` and by `|| ''`: a join may walk along all there is.
+-- Runs that ended before `before` and hold no key: whether each is the newest of all, whether it is alone in its family, and whether
+-- anything of it is open, as in unsettled_of_family. `limit 1` and `|| ''` force lookups by an index: a join may walk the whole table.
 select run.root, run.agent, run.finished_at, run.id, run.token,
   case when run.seq = (select max(seq) from wakeful_run) then 1 else 0 end,
   case when run.id = run.root
@@ -33,7 +33,7 @@ select id, token, state, finished_at, seq = (select max(seq) from wakeful_run) f
 where root = :root and id <> root
 
 -- lock_family(root, before) --
--- Is it over, and since then? The newest run of all stays: SQLite would give its seq to the next one.
+-- Whether it has ended, and before `before`. The newest run of all stays: SQLite would give its seq to the next one.
 select cast(:root as text), seq, id, token, event_seq,
   state in ('done', 'denied', 'cancelled') and finished_at <= :before and place is null
     and seq <> (select max(seq) from wakeful_run)
@@ -41,7 +41,7 @@ from wakeful_run
 where seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
 
 -- unsettled_of_family(root) --
--- What keeps it: effects and messages that are not over, a caller that still runs, and the business key of an effect.
+-- What keeps a family: unfinished effects and deliveries, a caller that is open, and the business key of an effect.
 select cast(:root as text) from wakeful_effect
 where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
 union all
@@ -56,7 +56,7 @@ select cast(:root as text) from wakeful_operation_key
 where effect_id in (select id from wakeful_effect where root = :root and once is not null)
 
 -- unsettled_of_families(root) --
--- As unsettled_of_family, asked of many.
+-- As unsettled_of_family, for many.
 select cast(:root as text) from wakeful_effect
 where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
 union all
@@ -101,8 +101,8 @@ delete from wakeful_decision where event_seq = :event_seq and run_seq = :run_seq
 delete from wakeful_run where seq = :seq
 
 -- old_events(app, after, upto, before) raw --
--- Events that came before then and have no run any more: did they have any, and is their payload gone already? What is kept
--- in quarantine is a dead letter; what was released from there, or discarded, goes as long after that.
+-- Events accepted before `before` that have no runs left: whether they had any, and whether the payload is already removed. An input
+-- kept in quarantine is a dead letter and stays; a released or discarded one goes the same time after that.
 select event.seq, event.accepted_at,
   exists (select 1 from wakeful_admission admission where admission.event_seq = event.seq and admission.run_id is not null),
   case when event.envelope = '' then 1 else 0 end
@@ -122,7 +122,7 @@ order by event.seq
 select seq from wakeful_event where seq = :seq
 
 -- forget_payload(seq) --
--- What it said goes, and that it came stays: a second delivery is still known.
+-- Removes the payload but keeps the event's identity: a second delivery is still recognised.
 update wakeful_event set envelope = '' where seq = :seq and envelope <> ''
   and not exists (select 1 from wakeful_quarantine where event_seq = :seq and state = 'kept')
   and not exists (
@@ -135,7 +135,7 @@ returning seq
 update wakeful_conflict set envelope = '' where event_seq = :event_seq
 
 -- remove_event(seq, before) --
--- The newest stays, as with runs.
+-- The newest event stays, as with runs.
 delete from wakeful_event where seq = :seq and envelope = '' and accepted_at <= :before
   and seq <> (select max(seq) from wakeful_event)
   and not exists (select 1 from wakeful_quarantine where event_seq = :seq and state = 'kept')
@@ -155,7 +155,7 @@ delete from wakeful_conflict where event_seq = :event_seq
 delete from wakeful_decision where event_seq = :event_seq
 
 -- events_with_payload(seq) --
--- Those of some events that can still be handed to an agent, kept from losing their payload until this is committed.
+-- Which of these events can still be handed to an agent; locked, so that they keep their payload until the commit.
 select seq from wakeful_event where seq = :seq and envelope <> '' {for_update}
 
 -- old_idempotency(app, after, before, most) --
@@ -165,11 +165,11 @@ select key, created_at <= :before from wakeful_idempotency where app = :app and 
 delete from wakeful_idempotency where app = :app and key = :key and created_at <= :before
 
 -- remove_processes(before) --
--- One that is dead and has a guard still has runs to be taken back.
+-- A dead process with a guard still has runs to be taken back, so it stays.
 delete from wakeful_process where lease_until <= :before and (state = 'stopped' or (state = 'dead' and guard is null))
 
 -- empty_keys(app, most) --
--- Keys that no run has or waits for.
+-- Keys that no run holds or waits for.
 select agent, key from wakeful_key
 where app = :app and not exists (
     select 1 from wakeful_run run
@@ -181,7 +181,7 @@ limit :most
 select agent, key from wakeful_key where app = :app and agent = :agent and key = :key
 
 -- remove_key(app, agent, key) --
--- Looked at again now that its row is locked: a run may have been given a place since.
+-- Checked again now that the row is locked: a run may have got a place since.
 delete from wakeful_key
 where app = :app and agent = :agent and key = :key and not exists (
     select 1 from wakeful_run where app = :app and agent = :agent and key = :key and place is not null
@@ -194,6 +194,6 @@ select id from wakeful_blob where id > :after and created_at <= :before order by
 delete from wakeful_blob where id = :id and created_at <= :before
 
 -- admission_of_run(run) --
--- What a run was that is not there any more. There is no index for this: it is asked when nothing else was found.
+-- The event and agent of a run that was removed. There is no index for this: it is asked only when nothing else was found.
 select event.key, admission.agent from wakeful_admission admission join wakeful_event event on event.seq = admission.event_seq
 where admission.run_id = :run limit 1

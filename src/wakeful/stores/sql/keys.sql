@@ -1,11 +1,11 @@
--- Order by key, and runs that gather events. Runs of a key have places; the first ones of it, as many as may have the key
--- at once, are due, and the others have no due time until one of those is over.
--- A priority moves a fresh run into the past by (priority + 10) minutes: the older of two due times goes first, so a low one
--- that has waited long enough goes before a fresh high one.
+-- Order by key, and runs that gather events. Runs of a key have places. The first ones, as many as may run at once, are due; the
+-- others have no due time until one of those ends.
+-- A priority moves the due time of a new run (priority + 10) minutes into the past. The older due time goes first, so a run of low
+-- priority that has waited long enough goes before a new one of high priority.
 
 -- lock_keys(app, agent, key, most, blocks) --
--- Whoever accepts or ends runs of a key has its row until the commit, before looking at any run of it. `most` is 0 where
--- that is not to be changed. No new row is written for a key that is as it was, and it is locked all the same.
+-- A transaction that accepts or ends runs of a key locks its row until the commit, before it reads any run of it. `most` is 0 if it is
+-- not to be changed. An unchanged key gets no new row version, but is locked all the same.
 insert into wakeful_key (app, agent, key, counter, most, blocks) values (:app, :agent, :key, 0, :most, :blocks)
 on conflict (app, agent, key) do update set most = excluded.most, blocks = excluded.blocks
 where excluded.most > 0 and (wakeful_key.most <> excluded.most or wakeful_key.blocks <> excluded.blocks)
@@ -14,12 +14,12 @@ where excluded.most > 0 and (wakeful_key.most <> excluded.most or wakeful_key.bl
 select app, agent, key, seq from wakeful_run where id = :id and key is not null
 
 -- take_places(app, agent, key, many) --
--- The last of so many new places.
+-- Reserves `many` places; returns the last one.
 update wakeful_key set counter = counter + :many where app = :app and agent = :agent and key = :key
 returning app, agent, key, counter
 
 -- let_go(seq) --
--- A run that is over has no place any more. A dead letter keeps it, where its agent says so.
+-- An ended run gives up its place. A dead letter keeps it if its agent says so.
 update wakeful_run set place = null
 where seq = :seq and place is not null
   and (state in ('done', 'denied', 'cancelled') or (state = 'dead' and not exists (
@@ -27,15 +27,15 @@ where seq = :seq and place is not null
     where kept.app = wakeful_run.app and kept.agent = wakeful_run.agent and kept.key = wakeful_run.key and kept.blocks = 1)))
 
 -- next_of_key(app, agent, key) --
--- The first of a key, as many as may have it at once. Derived from the rows alone.
+-- The first runs of a key, as many as may run at once. Derived from the rows alone.
 select app, agent, key, seq, state, due_at from wakeful_run
 where app = :app and agent = :agent and key = :key and place is not null
 order by place
 limit coalesce((select max(most, 1) from wakeful_key where app = :app and agent = :agent and key = :key), 1)
 
 -- promote(now, seq, behind) --
--- One of the first of its key may go, unless it still gathers. Doing it again changes nothing. Where several may go at once,
--- each is due a microsecond after the one before it, so that they start in order.
+-- Makes one of the first runs of its key due, unless it still gathers. Repeating this changes nothing. If several may start at once, each
+-- is due a microsecond after the one before it, so that they start in order.
 update wakeful_run
 set due_at = case
     when gathers_until > {now} then gathers_until
@@ -45,45 +45,45 @@ where seq = :seq and state = 'ready' and due_at is null
 returning id, app, agent
 
 -- places_of_family(root) --
--- The places that runs of a family keep: dead letters, and the one that is about to go on.
+-- The places that runs of a family hold: dead letters, and the run that is about to continue.
 select root, seq, place from wakeful_run where id = :root and place is not null
 union all
 select root, seq, place from wakeful_run where root = :root and id <> root and place is not null
 
 -- queue_again(seq, place) --
--- A run that a person lets go on waits for its turn, at the place that its family kept or at the end.
+-- A replayed run waits for its turn, at the place that its family kept or at the end.
 update wakeful_run set place = :place, due_at = null where seq = :seq
 
 -- open_of_key(app, agent, key) --
--- Runs of a key that are not over, in their order.
+-- Open runs of a key, in order.
 select app, agent, key, seq, id, state, token from wakeful_run
 where app = :app and agent = :agent and key = :key and place is not null
   and state in ('ready', 'running', 'waiting', 'held', 'parked')
 order by place
 
 -- gathering_of_key(app, agent, key) --
--- The run that the next event may join, or take the place of: the newest one that has not started.
+-- The run that the next event may join or supersede: the newest one that has not started.
 select app, agent, cast(:key as text), seq, id, gathering_since, gathered from wakeful_run
 where app = :app and agent = :agent and coalesce(key, '') = :key and state = 'ready' and gathering_since is not null
   and token = 0
 order by seq desc limit 1
 
 -- supersede_run(now, seq, reason, outcome) --
--- A newer one takes its place. No row comes back when it has started: whoever commits first wins.
+-- A newer run takes its place. No row comes back if it has started: the first to commit wins.
 update wakeful_run
 set state = 'cancelled', reason = :reason, outcome = :outcome, due_at = null, place = null, finished_at = {now}
 where seq = :seq and state = 'ready' and token = 0
 returning seq, id, parent_seq, parent_key
 
 -- supersede_admission(run_seq, reason) --
--- By its event: of an agent there may be very many (hence `agent || ''`).
+-- Found by the event, because an agent may have very many admissions (hence `agent || ''`).
 update wakeful_admission set state = 'superseded', reason = :reason
 where event_seq = (select event_seq from wakeful_run where seq = :run_seq)
   and agent || '' = (select agent from wakeful_run where seq = :run_seq)
   and run_id = (select id from wakeful_run where seq = :run_seq)
 
 -- ask_to_stop(now, seq, asked_by, note) --
--- One that has started stops by itself. If it waits, for whatever it is, a worker takes it to undo what it did.
+-- A running run stops at its next step. One that waits, is held or parked becomes ready, for a worker to undo its effects.
 update wakeful_run
 set cancel_at = {now}, cancel_by = :asked_by, cancel_note = :note,
     due_at = case when state in ('waiting', 'held', 'parked') then {now} else due_at end, parked_for = null,
@@ -91,8 +91,8 @@ set cancel_at = {now}, cancel_by = :asked_by, cancel_note = :note,
 where seq = :seq and state in ('ready', 'running', 'waiting', 'held', 'parked') and cancel_at is null
 
 -- join_run(now, seq, many, most, latest, expires, priority) --
--- So many more events for a run that gathers. No row comes back when it has started, or has no room. It is as urgent as its
--- most urgent event, and expires with its last one.
+-- Adds `many` events to a gathering run. No row comes back if it has started or has no room. The run takes the highest priority of its
+-- events, and expires with the last one.
 update wakeful_run
 set gathered = gathered + :many,
     gathers_until = case when gathered + :many >= :most then {now} else gathers_until end,
@@ -110,8 +110,8 @@ where seq = :seq and state = 'ready' and token = 0 and gathered + :many <= :most
 returning seq, gathered
 
 -- insert_flow_run(now, id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered, goes) --
--- One with a place becomes due when its turn comes, or at once where that is so already. One that gathers waits, for a newer event at most until `longest` after
--- the first.
+-- A run with a place becomes due when its turn comes, or at once if that is now. A gathering run waits for a newer event, at most until
+-- `longest` after the first.
 insert into wakeful_run
   (id, root, app, agent, event_seq, state, created_at, expires_at, key, place, priority, gathered, gathering_since,
    gathers_until, due_at)
@@ -135,7 +135,7 @@ insert into wakeful_batch (run_seq, event_seq, position) values (:run_seq, :even
 on conflict (run_seq, event_seq) do nothing
 
 -- copy_members(run_seq, again_seq) --
--- A run that is done again is over the same events.
+-- A repeated run has the same events.
 insert into wakeful_batch (run_seq, event_seq, position)
 select :again_seq, event_seq, position from wakeful_batch where run_seq = :run_seq
 
@@ -145,7 +145,7 @@ from wakeful_batch member join wakeful_event event on event.seq = member.event_s
 where member.run_seq = :run_seq order by member.position
 
 -- state_of_key(app, agent, key) --
--- What an agent keeps for a key. The key has one run at a time, so nobody else would save it.
+-- The agent's state for a key. The key has one run at a time, so no other run saves it.
 insert into wakeful_state (app, agent, key) values (:app, :agent, :key)
 on conflict (app, agent, key) do update set agent = excluded.agent
 returning agent, key, value, version
@@ -156,7 +156,7 @@ from wakeful_batch member join wakeful_event event on event.seq = member.event_s
 where member.run_seq = :run_seq order by member.position
 
 -- flow_of_run(seq) --
--- How it stands to others of its key: how many are before it, the first of those, and how many wait behind a dead letter.
+-- Its position in the key: how many runs are before it, the first of those, and how many wait behind a dead letter.
 select run.key, run.priority, run.gathering_since, run.gathers_until, run.gathered,
   case when run.place is not null and run.state = 'ready' and run.due_at is null then (
     select count(*) from wakeful_run ahead

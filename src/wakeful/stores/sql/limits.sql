@@ -1,8 +1,8 @@
--- What keeps due runs from being claimed: pauses, limits for all processes together, and the share of the others.
+-- What keeps due runs from being claimed: pauses, limits over all processes, and the shares of other processes.
 
 -- claim_facts(now, app) --
--- What a claim must know first: agents that have a run which goes alone, what people paused or let come back slowly, and
--- agents whose next run that goes well is good news. The last: is old code at work beside new?
+-- Read first by a claim: agents with a run that must run alone, paused agents and rates after a pause, failing agents, whose next
+-- success must be recorded; and a last row if living processes have different versions of the code or one was overtaken.
 select agent, 'solo', cast(null as text) from (
   select distinct agent from wakeful_run
   where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
@@ -17,14 +17,14 @@ select '', 'versions', null from wakeful_process where app = :app and state = 'a
 group by app having min(versions) <> max(versions) or max(behind) = 1
 
 -- take_limit(app, agent) --
--- Whoever has this row may count, and claim what is left: nobody else claims of this agent until its commit.
+-- The transaction that locks this row may count and claim what is left: no other one claims runs of this agent until its commit.
 select agent from wakeful_limit where app = :app and agent = :agent {for_update}
 
 -- insert_limit(app, agent) --
 insert into wakeful_limit (app, agent) values (:app, :agent) on conflict (app, agent) do nothing
 
 -- set_limit(app, agent, concurrency, most, within) --
--- For people to see. Nothing is written where nothing has changed.
+-- For people to see. Nothing is written if nothing has changed.
 insert into wakeful_limit (app, agent, concurrency, most, within) values (:app, :agent, :concurrency, :most, :within)
 on conflict (app, agent) do update
 set concurrency = excluded.concurrency, most = excluded.most, within = excluded.within
@@ -32,7 +32,7 @@ where (coalesce(wakeful_limit.concurrency, 0), coalesce(wakeful_limit.most, 0), 
   <> (coalesce(excluded.concurrency, 0), coalesce(excluded.most, 0), coalesce(excluded.within, 0))
 
 -- clear_limit(app, agent) --
--- It has none any more.
+-- The agent no longer declares a limit.
 update wakeful_limit set concurrency = null, most = null, within = null
 where app = :app and agent = :agent and (concurrency is not null or most is not null)
 
@@ -40,7 +40,7 @@ where app = :app and agent = :agent and (concurrency is not null or most is not 
 select count(*) from wakeful_run where app = :app and agent = :agent and state = 'running'
 
 -- count_due(now, app, agent, most) --
--- How many are due; no further than it matters.
+-- How many are due, counted up to `most`.
 select count(*) from (
   select 1 from wakeful_run
   where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now}
@@ -48,14 +48,14 @@ select count(*) from (
 ) as due
 
 -- peek_due(now, app, agent, most) --
--- When the next ones became due, the oldest first.
+-- The due times of the next due runs, the oldest first.
 select agent, due_at from wakeful_run
 where app = :app and agent = :agent and state in ('ready', 'waiting') and due_at <= {now} and crashes < 2 {apart}
 order by due_at
 limit :most
 
 -- claim_resumed(now, app, agent, most, process, version) --
--- As claim_runs, for those that have started before. The `+ 0` is what their index has.
+-- As claim_runs, for runs that have started before. Their index is on `due_at + 0`.
 with candidate as materialized (
   select seq from wakeful_run
   where app = :app and agent = :agent and state in ('ready', 'waiting') and token > 0 and due_at + 0 <= {now} and crashes < 2 {apart}
@@ -72,7 +72,7 @@ returning {claimed}
 select count(*) from wakeful_start where app = :app and agent = :agent and started_at > {now} - :within
 
 -- next_start(now, app, agent, behind, within) --
--- How long until one more may start: until the start that is so many places behind the last is out of sight.
+-- How long until one more may start: until the start that is `behind` places before the last leaves the window.
 select started_at + :within - {now} from wakeful_start
 where app = :app and agent = :agent order by started_at desc limit 1 offset :behind
 
@@ -82,7 +82,7 @@ values (:app, :agent, :started_at, :run_seq, :token)
 on conflict (app, agent, started_at, run_seq, token) do nothing
 
 -- forget_starts(now, app, agent, within) --
--- What no rate looks at any more.
+-- Starts that no rate counts any more.
 delete from wakeful_start where app = :app and agent = :agent and started_at <= {now} - :within
 
 -- find_pause(app, agent) --
@@ -96,29 +96,29 @@ set paused = excluded.paused, rate = excluded.rate, operator = excluded.operator
     changed_at = excluded.changed_at
 
 -- lift_rate(app, agent, rate) --
--- What had gathered while it was paused is gone.
+-- The runs that gathered during the pause are gone.
 update wakeful_pause set rate = null where app = :app and agent = :agent and paused = 0 and rate = :rate
 
 -- agents_at_work(app) --
--- Which agents the living processes of an app have loaded: a JSON list for each process.
+-- The agents that living processes of an app have loaded: a JSON list for each process.
 select agents from wakeful_process where app = :app and state = 'alive' and agents is not null
 
 -- list_pauses() --
--- What is paused, or comes back at a rate.
+-- Agents that are paused or resume at a rate.
 select app, nullif(agent, '') as agent, paused, rate, operator as "by", note, changed_at as since from wakeful_pause
 where paused = 1 or rate is not null order by wakeful_pause.app, wakeful_pause.agent
 
 -- known_apps() --
--- Apps that have, or had, to do with this store.
+-- Apps that use or have used this store.
 select distinct app from wakeful_run union select distinct app from wakeful_event
 union select distinct app from wakeful_process where app is not null
 
 -- loaded_agents() --
--- What processes that live, or lived, have loaded: the app and a JSON list of its agents.
+-- What current and former processes have loaded: the app and a JSON list of its agents.
 select distinct app, agents from wakeful_process where app is not null and agents is not null
 
 -- living_peers(now, app, own) --
--- Other processes of an app that are alive: a JSON list of the agents of each.
+-- Other living processes of an app: a JSON list of the agents of each.
 select agents from wakeful_process
 where app = :app and id <> :own and state = 'alive' and lease_until > {now} and agents is not null
 

@@ -1,7 +1,7 @@
--- Schedules for people: what there is, and what became of their occurrences.
+-- Schedules and their occurrences, for people.
 
 -- page_of_schedules(app, agent, state, whole, after, most) --
--- By app and name; `after` is the seq of the last one seen. Unless all are asked for, reminders and removed ones are left out.
+-- In order of app and name; `after` is the seq of the last one seen. Without `whole`, reminders and removed schedules are left out.
 select {schedule} from wakeful_schedule schedule
 where (cast(:app as text) is null or schedule.app = :app)
   and (cast(:agent as text) is null or schedule.agent = :agent)
@@ -15,12 +15,12 @@ order by schedule.app, schedule.name limit :most
 select {schedule} from wakeful_schedule schedule where schedule.name = :name order by schedule.app
 
 -- names_of_schedules(app) --
--- For guesses.
+-- For suggestions when a name is not found.
 select name from wakeful_schedule
 where (cast(:app as text) is null or app = :app) and state <> 'removed' and origin <> 'reminder' order by name limit 10000
 
 -- ledger_of_schedule(schedule_seq, before, most) --
--- What became of the last occurrences, the latest first, and how the runs stand that came of them.
+-- The records of the last occurrences, the latest first, with the states of their runs.
 select occurrence.seq, occurrence.state, occurrence.reason, occurrence.from_at, occurrence.to_at, occurrence.count,
   occurrence.revision, occurrence.run, occurrence.settled_at, occurrence.redone,
   (select run.state from wakeful_run run where run.id = occurrence.run)
@@ -29,7 +29,7 @@ where occurrence.schedule_seq = :schedule_seq and occurrence.to_at < :before
 order by occurrence.to_at desc, occurrence.seq desc limit :most
 
 -- ledger_from(schedule_seq, occurrence) --
--- What became of an occurrence stands in one of these.
+-- Rows of which one has the record of an occurrence.
 select occurrence.seq, occurrence.state, occurrence.reason, occurrence.from_at, occurrence.to_at, occurrence.count,
   occurrence.revision, occurrence.run, occurrence.settled_at, occurrence.redone,
   (select run.state from wakeful_run run where run.id = occurrence.run)
@@ -38,11 +38,11 @@ where occurrence.schedule_seq = :schedule_seq and occurrence.to_at >= :occurrenc
 order by occurrence.to_at, occurrence.seq limit 5
 
 -- loaded_last(now, app) --
--- What processes of an app that are alive have loaded, and what the one that began last had: a JSON list for each.
+-- The agents of an app's living processes, and of the process that started last: a JSON list for each.
 select agents from wakeful_process
 where app = :app and agents is not null and ((state = 'alive' and lease_until > {now})
   or id = (select id from wakeful_process where app = :app and agents is not null order by started_at desc, id limit 1))
 
 -- live_schedules() --
--- For each app how many there are, and when the next one is due.
+-- For each app: how many there are, and when the next one is due.
 select app, count(*), min(due_at) from wakeful_schedule where state = 'live' and origin <> 'reminder' group by app order by app

@@ -1,8 +1,8 @@
--- Locks that runs hold, by name. Freed by whoever has one, or by nobody: once its run does not run any more under the token
--- that it had, the lock is free.
+-- Locks that runs hold, by name. The holder frees its lock; without that, the lock is free once its run no longer runs under the token
+-- that it had.
 
 -- look_at_lock(app, name) --
--- Who has it, as far as can be told without waiting for anybody. No row comes back when it is free.
+-- The holder, read without waiting for any transaction. No row comes back if the lock is free.
 select holder.id, holder.agent, lock.taken_at, lock.run_seq, lock.run_token
 from wakeful_lock lock join wakeful_run holder on holder.seq = lock.run_seq
 where lock.app = :app and lock.name = :name and holder.token = lock.run_token and holder.state = 'running'
@@ -12,7 +12,7 @@ insert into wakeful_lock (app, name, token, taken_at) values (:app, :name, 0, {n
 on conflict (app, name) do nothing
 
 -- find_lock(app, name) --
--- Locked until the commit. It waits for what is being committed inside the lock.
+-- Locked until the commit. It waits for transactions that commit inside the lock.
 select run_seq, run_token from wakeful_lock where app = :app and name = :name {for_update}
 
 -- take_lock(now, app, name, run_seq, run_token) --
@@ -27,12 +27,12 @@ update wakeful_lock set run_seq = null, run_token = null
 where app = :app and name = :name and run_seq = :run_seq and run_token = :run_token
 
 -- check_lock(app, name, token, run_seq, run_token) --
--- Is it still the lock that was taken? Nobody else can take it before this transaction ends.
+-- Whether it is still the lock that was taken. No other run can take it before this transaction ends.
 select app, name, token from wakeful_lock
 where app = :app and name = :name and token = :token and run_seq = :run_seq and run_token = :run_token {for_key_share}
 
 -- wait_for_lock(now, app, name, run_seq, run_token) --
--- Noted for people to see, and for nothing else.
+-- Recorded only for people to see.
 insert into wakeful_lock_wait (run_seq, name, app, run_token, since) values (:run_seq, :name, :app, :run_token, {now})
 on conflict (run_seq, name) do update set run_token = excluded.run_token, since = excluded.since
 where wakeful_lock_wait.run_token <> excluded.run_token
@@ -50,7 +50,7 @@ where holder.token = lock.run_token and holder.state = 'running'
 order by lock.app, lock.name
 
 -- waits_for_locks(run_seq) --
--- What a run waits for, and who has that.
+-- The locks that a run waits for, and their holders.
 select waiting.name, waiting.since, holder.id, holder.agent, lock.taken_at
 from wakeful_lock_wait waiting
 join wakeful_run waiter on waiter.seq = waiting.run_seq and waiter.token = waiting.run_token and waiter.state = 'running'

@@ -1,8 +1,8 @@
 -- Once per business key.
 
 -- take_once(now, app, agent, key, run_id, span) --
--- A key that no run has, or whose time is over. No row comes back for one that another run has; PostgreSQL waits for a
--- transaction that is just taking it.
+-- Takes a key that is free or expired. No row comes back if another run has it; PostgreSQL waits for a transaction that is just
+-- taking it.
 insert into wakeful_once (app, agent, key, run_id, taken_at, expires_at)
 values (:app, :agent, :key, :run_id, {now}, {now} + cast(:span as bigint))
 on conflict (app, agent, key) do update
@@ -11,17 +11,17 @@ where wakeful_once.expires_at <= excluded.taken_at
 returning app, agent, key
 
 -- find_once(app, agent, key) --
--- Which run has it, and what has become of that one; null when it is not stored any more.
+-- The run that has it, and that run's state; null if the run is no longer stored.
 select once.app, once.agent, once.key, once.run_id, (select run.state from wakeful_run run where run.id = once.run_id)
 from wakeful_once once where once.app = :app and once.agent = :agent and once.key = :key
 
 -- join_admission(event_seq, agent, run_id, reason) --
--- A stored event that was handed to an agent whose key another run has.
+-- A stored event was handed to an agent, and another run has its key.
 update wakeful_admission set state = 'joined', run_id = :run_id, reason = :reason
 where event_seq = :event_seq and agent = :agent
 
 -- lock_joined(id) --
--- The run that was joined, so that it does not end before its new caller is noted.
+-- Locks the joined run, so that it does not end before its new caller is recorded.
 select seq from wakeful_run where id = :id {for_update}
 
 -- adopt_joined(run_seq, parent_seq, parent_key) --
@@ -41,7 +41,7 @@ delete from wakeful_once where (app, agent, key) in (
 returning key
 
 -- remove_operation_keys(now, app, most) --
--- Keys whose time is over, unless it is not known yet what became of the operation: runs that ask for it still wait for that.
+-- Expired keys, except those whose operation is not finished: runs that asked for it still wait for the result.
 delete from wakeful_operation_key where (app, action, key) in (
   select operation.app, operation.action, operation.key from wakeful_operation_key operation
   where operation.app = :app and operation.expires_at <= {now} and not exists (
@@ -53,13 +53,13 @@ delete from wakeful_operation_key where (app, action, key) in (
 returning key
 
 -- make_operation_key(now, app, action, key) --
--- The row of a key, to be locked. It is nobody's yet.
+-- Creates the row of a key, to be locked. No effect has it yet.
 insert into wakeful_operation_key (app, action, key, effect_id, taken, taken_at, expires_at)
 values (:app, :action, :key, '', 0, {now}, 0)
 on conflict (app, action, key) do nothing
 
 -- lock_operation_key(now, app, action, key) --
--- Which effect has it, how often it was taken, and is its time over? Locked until the commit.
+-- The effect that has it, how often it was taken, and whether it has expired. Locked until the commit.
 select effect_id, taken, case when expires_at <= {now} then 1 else 0 end from wakeful_operation_key
 where app = :app and action = :action and key = :key {for_update}
 
@@ -72,14 +72,14 @@ set effect_id = :effect_id, taken = :taken, taken_at = {now}, expires_at = {now}
 where app = :app and action = :action and key = :key
 
 -- holder_of_key(id, undo) --
--- The effect that has a key, its run, and what became of the effect that undoes it, if there is one.
+-- The effect that has a key, its run, and the state of the effect that undoes it, if there is one.
 select effect.id, effect.state, effect.settled_by, effect.note, effect.result, effect.arguments, run.id, run.state,
   (select undo.state from wakeful_effect undo where undo.id = :undo)
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- open_once_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, result, attempt, position, staged, settled_by, note, once, operation, follows) --
--- As insert_effect, for one whose action has a key: an intent, or an effect that follows the one that has it. One that was not
--- begun yet, or followed another, is opened anew; since when a follower waits stays as it was.
+-- As insert_effect, for an action with a business key: an intent, or an effect that follows the key's holder. An effect that was not
+-- begun, or followed another, is opened again; a follower keeps the time since when it waits.
 insert into wakeful_effect
   (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, result, tries, attempt, position, opened_at,
   staged, settled_at, settled_by, note, once, operation, follows)
@@ -123,13 +123,13 @@ where operation.effect_id = :effect_id and (
 )
 
 -- run_that_counts_on(follows, run_seq) --
--- Another run that has the result of an effect by its key and did not fail, so that its doer must not take it back.
+-- Another run that got the result of an effect by its key and did not fail: the effect must not be undone.
 select run.id from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.follows = :follows and effect.state = 'confirmed' and effect.run_seq <> :run_seq
   and run.state not in ('dead', 'denied', 'cancelled') and run.cancel_at is null
 order by run.seq limit 1
 
 -- follower_that_has(follows) --
--- A run that has the result of an effect by its key: a person cannot correct that any more.
+-- A run that got the result of an effect by its key: a person can no longer correct it.
 select run.id from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.follows = :follows and effect.state = 'confirmed' limit 1

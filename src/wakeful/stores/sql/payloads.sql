@@ -1,4 +1,4 @@
--- Payloads that have a table of their own, and the keys that payloads are encrypted with.
+-- Large payloads in a table of their own, and the encryption keys of payloads.
 
 -- insert_blob(now, id, content) raw --
 insert into wakeful_blob (id, content, created_at) values (:id, :content, {now})
@@ -17,10 +17,10 @@ insert into wakeful_cipher (id, used_since) values (:id, {now}) on conflict (id)
 delete from wakeful_cipher where id = :id
 
 -- note_binding(process) --
--- From now on this process binds what it writes.
+-- From now on this process binds every payload that it writes.
 update wakeful_process set binds = 1 where id = :process
 
 -- unbound_processes(now) --
--- Processes at work that do not bind what they write, or not yet.
+-- Living processes that do not yet bind the payloads that they write.
 select id, host, pid, coalesce(knows, 7) from wakeful_process
 where state = 'alive' and lease_until > {now} and binds is null order by id

@@ -1,8 +1,8 @@
--- What must differ on PostgreSQL, each with its reason.
+-- Queries that must differ on PostgreSQL, each with the reason.
 
 -- claim_runs(now, app, agent, most, process, version) --
--- differs: `= any(array(…))` makes the planner walk the primary key; with `in (select …)` and a limit that it does not
--- know, a generic plan may read the whole table. `skip locked` lets claimants pass over each other.
+-- differs: `= any(array(…))` makes the planner use the primary key. With `in (select …)` and a limit that it does not know, a generic
+-- plan may read the whole table. `skip locked` lets concurrent claims skip each other's rows.
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
@@ -16,7 +16,7 @@ where seq = any(array(
 returning {claimed}
 
 -- claim_solo(now, app, agent, process, version) --
--- differs: as claim_runs. `state || ''` keeps the planner from the index of all due runs: these came last into it.
+-- differs: as claim_runs. `state || ''` keeps the planner from the index of all due runs, where these are the last entries.
 update wakeful_run
 set state = 'running', reason = null, owner = :process, token = token + 1,
     started_at = coalesce(started_at, {now}), claimed_at = {now}, version = coalesce(version, :version)
@@ -30,10 +30,10 @@ where seq = any(array(
 returning {claimed}
 
 -- save_step(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
--- differs: all rows in one statement; one at a time each costs the server 20 µs and more before it does anything. Only a
--- running run has an owner: asking for that instead of the state keeps the planner from joining through the index of all
--- running runs. `= any(array[…])` keeps it from a walk along the primary key, which looks cheap to a plan that was made
--- while there was one run, and is kept when there are many. What is left is to look up each row by its seq.
+-- differs: all rows in one statement, because each separate one costs the server 20 µs or more before it does anything. Only a running
+-- run has an owner: comparing the owner instead of the state keeps the planner from joining through the index of all running runs.
+-- `= any(array[…])` keeps it from a walk along the primary key, which looks cheap to a plan that was made while there was one run and
+-- is kept when there are many. What remains is a lookup of each row by its seq.
 insert into wakeful_step
   (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
 select given.run_seq, given.key, given.name, given.state, given.position, given.tries, given.attempt, given.arguments,
@@ -50,7 +50,7 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
     error = excluded.error, finished_at = excluded.finished_at
 
 -- save_step_fenced(now, process, run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) bulk --
--- differs: exists only here. Fence and save_step as one statement, which is a transaction of its own.
+-- differs: exists only here. The fence and save_step in one statement, which is a transaction of its own.
 with fence as materialized (
   select from wakeful_process where id = any(cast(:process as text[])) and state = 'alive' and lease_until > {now} for key share
 )
@@ -71,7 +71,7 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
     error = excluded.error, finished_at = excluded.finished_at
 
 -- finish_well_fenced(now, process, seq, token, output, outcome) bulk --
--- differs: exists only here. Fence and finish_well as one statement, which is a transaction of its own.
+-- differs: exists only here. The fence and finish_well in one statement, which is a transaction of its own.
 with fence as materialized (
   select from wakeful_process where id = any(cast(:process as text[])) and state = 'alive' and lease_until > {now} for key share
 )
@@ -85,7 +85,7 @@ where run.seq = any(array[given.seq]) and run.token = given.token and run.owner 
   and (select count(*) from fence) = 1
 
 -- insert_event(now, key, app, source, id, type, subject, state, reason, content, envelope) bulk --
--- differs: as save_step. The rows come sorted by key, so that two processes never wait for each other in a circle.
+-- differs: as save_step. The rows are sorted by key, so that two processes cannot deadlock.
 insert into wakeful_event (key, app, source, id, type, subject, state, reason, content, envelope, accepted_at)
 select given.*, {now}
 from unnest(
@@ -103,8 +103,8 @@ select given.* from unnest(cast(:trace as text[]), cast(:event_seq as bigint[]))
 on conflict (trace, event_seq) do nothing
 
 -- accept_new(now, count, payload, key, app, source, id, type, subject, state, reason, content, envelope, place, agent, admission, run_id, why, run_place, run, root, run_app, run_agent, expires_at) --
--- differs: exists only here. Events, admissions, runs and the word to other processes as one statement, if every event is new
--- and no run waits for one of them; else it divides by zero, and nothing of it is stored.
+-- differs: exists only here. Events, admissions, runs and the notification of other processes in one statement, if every event is new
+-- and no run waits for one of them; otherwise it divides by zero, and nothing is stored.
 with given as materialized (
   select * from unnest(
     cast(cast(:key as text) as text[]), cast(cast(:app as text) as text[]), cast(cast(:source as text) as text[]),
@@ -196,7 +196,7 @@ where run.seq = any(array[given.seq]) and run.token = given.token and run.owner 
 returning run.seq
 
 -- list_dead(agent) --
--- differs: JSON is read by other words.
+-- differs: other JSON functions.
 select run.id, run.agent, cast(run.error as json) ->> 'type', substr(cast(run.error as json) ->> 'message', 1, 1000),
   run.reason, run.finished_at
 from wakeful_run run
@@ -204,7 +204,7 @@ where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent
 order by run.seq + 0 desc
 
 -- list_dead_deliveries(channel, agent) --
--- differs: JSON is read by other words.
+-- differs: other JSON functions.
 select delivery.id, delivery.channel, run.agent, run.id, cast(delivery.error as json) ->> 'type',
   substr(cast(delivery.error as json) ->> 'message', 1, 1000), delivery.reason, delivery.settled_at
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
@@ -213,7 +213,7 @@ where delivery.state = 'dead' and (cast(:channel as text) is null or delivery.ch
 order by delivery.seq + 0 desc
 
 -- find_run_to_redo(id) bulk --
--- differs: as save_step. In one order for everybody, so that two people who replay the same never wait in a circle.
+-- differs: as save_step. Always in the same order, so that two people who replay the same runs cannot deadlock.
 select seq, id, root, state, error, app, agent, reason,
   (outcome is not null and committed_at is null)
     or not exists (select 1 from wakeful_effect effect where effect.root = wakeful_run.root and effect.state || '' = 'held'),
@@ -280,8 +280,8 @@ update wakeful_event set state = 'accepted', reason = null
 where seq = any(cast(:seq as bigint[])) and state = 'unmatched'
 
 -- bury_process(id) --
--- differs: takes the lock that a fenced write of that process would hold. One that is in the middle of a transaction is
--- passed over, since its session may hang for a while before the server ends it: the reaper looks again soon.
+-- differs: takes the lock that a fenced write of that process would hold. A process in the middle of a transaction is skipped, because
+-- its session may hang for a while before the server ends it: the reaper soon looks again.
 update wakeful_process set state = 'dead', guard = null
 where id = (
   select id from wakeful_process
@@ -300,27 +300,27 @@ where id = (
 returning id
 
 -- end_sessions(name) --
--- differs: exists only here. Ends what a process has open, in this database and under our own account.
+-- differs: exists only here. Ends the open sessions of a process, in this database and under our own account.
 select pg_terminate_backend(pid) from pg_stat_activity
 where application_name = :name and datname = current_database() and usename = current_user and pid <> pg_backend_pid()
 
 -- end_session(pid, name) --
--- differs: exists only here. Ends one session of ours whose answer was lost, and waits up to 5 s until it has ended.
+-- differs: exists only here. Ends one session of ours whose answer was lost, and waits up to 5 s for its end.
 select pg_terminate_backend(pid, 5000) from pg_stat_activity
 where pid = :pid and application_name = :name and usename = current_user and pid <> pg_backend_pid()
 
 -- retire_process(id) --
--- differs: waits for whatever this process still has on its way.
+-- differs: waits for transactions of this process that are still in flight.
 update wakeful_process set state = 'stopped'
 where id = (select id from wakeful_process where id = :id and state = 'alive' for update)
 
 -- notify(payload) --
--- differs: exists only here. One per transaction that made runs ready which nobody in it claimed.
+-- differs: exists only here. Once for each transaction that made runs ready and did not claim them itself.
 select pg_notify('wakeful', :payload)
 
 -- save_step_once(run_seq, token, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) --
--- differs: exists only here. As save_step, for a user's own transaction: a step that is done already stays, and no row
--- comes back, so that the user's rows are not stored a second time after a COMMIT whose answer was lost.
+-- differs: exists only here. As save_step, for a user's own transaction: a finished step stays as it is and no row comes back, so that
+-- the user's rows are not stored a second time after a COMMIT whose answer was lost.
 insert into wakeful_step
   (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
 select seq, :key, :name, :state, :position, :tries, :attempt, :arguments, :result, :error, :started_at, :finished_at
@@ -372,7 +372,7 @@ where effect.id = any(array[given.id])
 returning effect.id
 
 -- insert_delivery(now, id, run_seq, token, app, channel, state, message, subject, position) bulk --
--- differs: as save_step. Numbered in the order of the calls, which is that of the rows.
+-- differs: as save_step. Numbered in the order of the calls, which is the order of the rows.
 insert into wakeful_delivery (id, run_seq, app, channel, state, message, subject, position, due_at, created_at)
 select given.id, given.run_seq, given.app, given.channel, given.state, given.message, given.subject, given.position, {now}, {now}
 from unnest(
@@ -389,8 +389,8 @@ select due_at - {now} from wakeful_delivery where app = :app and channel = :chan
 order by seq + 0 limit 1
 
 -- next_deliveries(now, app, channel, most) --
--- differs: `seq + 0` is what its index has. The run and the event of each are looked up by key: a join may be planned the
--- other way round, through all runs.
+-- differs: its index is on `seq + 0`. The run and the event of each delivery are looked up by key: a join may be planned in the other
+-- direction, over all runs.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.wait, (select envelope from wakeful_event event where event.seq = run.event_seq),
   {now} - delivery.created_at, delivery.error
@@ -402,8 +402,8 @@ cross join lateral (select agent, id, app, event_seq from wakeful_run where seq 
 order by delivery.seq
 
 -- save_delivery(now, seq, state, tries, delay, error, reason) bulk --
--- differs: as save_step. `|| ''` keeps the planner away from the index of what is pending: a plan that was made while few
--- were would rather read all of them than look each up, and is kept when there are a hundred thousand.
+-- differs: as save_step. `|| ''` keeps the planner from the index of pending deliveries: a plan that was made while there were few
+-- would read all of them instead of looking up each one, and is kept when there are a hundred thousand.
 update wakeful_delivery delivery
 set state = given.state, tries = given.tries, due_at = {now} + given.delay, error = given.error, reason = given.reason,
     settled_at = case when given.state <> 'pending' then {now} end
@@ -424,8 +424,8 @@ where seq = :seq and state || '' in ('dead', 'pending')
 returning seq
 
 -- load_sent(root) --
--- differs: the family of a run is looked up by two indexes, one after the other. An `or` of both would be a walk over all
--- runs; and by `= any(array(…))` each of its deliveries is found by its run.
+-- differs: the family of a run is looked up by two indexes, one after the other. An `or` of both would walk all runs. With
+-- `= any(array(…))` each delivery is found by its run.
 select :root, delivery.id from wakeful_delivery delivery
 where delivery.run_seq = any(array(
     select seq from wakeful_run where id = :root
@@ -473,7 +473,7 @@ where id = :id
 returning root, undoes
 
 -- family_at_work(root, seq) --
--- differs: `state || ''` keeps the planner from walking along an index of all runs in these states.
+-- differs: `state || ''` keeps the planner from an index of all runs in these states.
 select cast(:seq as bigint), id from wakeful_run
 where root = :root and id <> root and seq <> :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
 union all
@@ -481,7 +481,7 @@ select cast(:seq as bigint), id from wakeful_run
 where id = :root and seq <> :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked')
 
 -- list_deliveries(root) --
--- differs: as load_sent. With an `or` in its place every delivery would be looked at.
+-- differs: as load_sent. With an `or` instead, every delivery would be read.
 select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
   delivery.tries, case when delivery.state = 'pending' then delivery.due_at end as due_at,
   delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent

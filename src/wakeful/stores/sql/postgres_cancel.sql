@@ -1,4 +1,4 @@
--- What must differ on PostgreSQL about runs that are to stop.
+-- Queries about cancelled runs that must differ on PostgreSQL.
 
 -- done_outside(root, run_seq) --
 -- differs: `state || ''` keeps the planner from the index of all effects in these states.
@@ -49,7 +49,7 @@ select id, cancel_note from wakeful_run
 where parent_seq = :parent_seq and state || '' = 'cancelled' order by seq + 0
 
 -- lock_to_commit(seq, token) bulk --
--- differs: as save_step. In one order for everybody.
+-- differs: as save_step. Always in the same order.
 select run.seq
 from unnest(cast(:seq as bigint[]), cast(:token as bigint[])) as given (seq, token)
 join wakeful_run run on run.seq = any(array[given.seq]) and run.token = given.token and run.owner is not null

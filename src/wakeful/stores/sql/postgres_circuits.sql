@@ -1,8 +1,8 @@
--- What must differ on PostgreSQL about circuits.
+-- Queries about circuits that must differ on PostgreSQL.
 
 -- unpark_runs(now, app, name, most, reason) --
--- differs: `seq + 0` is what its index has, and `= any(array(…))` as claim_runs. One that somebody else is just changing, to
--- cancel it, is passed over.
+-- differs: its index is on `seq + 0`; `= any(array(…))` as in claim_runs. A run that another transaction is changing, to cancel it, is
+-- skipped.
 update wakeful_run
 set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
     started_at = started_at + ({now} - coalesce(due_at, {now}))
@@ -28,5 +28,5 @@ where seq = any(array(
 returning seq
 
 -- note_parked(seq, token, name) --
--- differs: `state || ''` keeps the planner from walking along the index of all that are parked.
+-- differs: `state || ''` keeps the planner from walking the index of all parked runs.
 update wakeful_run set parked_for = :name where seq = :seq and token = :token and state || '' = 'parked'

@@ -1,14 +1,14 @@
--- What must differ on PostgreSQL for expectations, each with its reason.
+-- Queries about expectations that must differ on PostgreSQL, each with the reason.
 
 -- checkins(app, subject, most) --
--- differs: `seq + 0` is what the index has. Without it the planner might walk along the primary key, past everything else.
+-- differs: the index is on `seq + 0`. Without it, the planner may walk the primary key past all other events.
 select accepted_at from wakeful_event
 where app = :app and subject = :subject and type = 'wakeful.checkin' and state <> 'quarantined'
 order by seq + 0 desc limit :most
 
 -- arrivals_of_type(app, type, most) --
--- differs: by the transaction that wrote it, which is what the index has. In a store that was restored into another server
--- (wakeful_origin) what came there is newest, whatever its number; what came before is looked for only if that is not enough.
+-- differs: by the transaction that wrote the event, which the index has. In a store that was restored into another server
+-- (wakeful_origin), events that came there are the newest, independent of their numbers; earlier events are read only if those are not enough.
 with origin as materialized (
   select event_seq, cast(cast(began_in as text) as xid8) as began_in from wakeful_origin order by number desc limit 1
 ),
@@ -32,12 +32,12 @@ select accepted_at from (
 order by later desc, written_in desc limit :most
 
 -- arrivals_from(app, source, most) --
--- differs: as checkins. `app || ''` is what the index has, and keeps the planner from walking along all events of the app.
+-- differs: as checkins. The index is on `app || ''`, which keeps the planner from walking all events of the app.
 select accepted_at from wakeful_event
 where source = :source and app || '' = :app and state <> 'quarantined' order by seq + 0 desc limit :most
 
 -- admissions_of_agent(app, agent, most, skip) --
--- differs: as checkins. `= any(array[…])` makes it look up each row by its key, and no index has `app || '/'`.
+-- differs: as checkins. `= any(array[…])` forces a lookup of each row by its key, and `app || '/'` matches no index.
 select event.accepted_at, admission.state, admission.reason, run.seq, run.id, run.agent, run.state, run.created_at,
   run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for
 from wakeful_admission admission
@@ -47,8 +47,8 @@ where admission.agent = :agent and event.app || '/' = cast(:app as text) || '/' 
 order by admission.event_seq + 0 desc limit :most offset :skip
 
 -- schedules_to_judge(now, app, whole) --
--- differs: `= any(array[…])`, as admissions_of_agent. Of occurrences with one time, which there are only of one that was fired by
--- hand, any is the last: sorting by their numbers too, the planner might look at all of them.
+-- differs: `= any(array[…])`, as in admissions_of_agent. Several occurrences with the same time exist only if one was fired by hand, and
+-- then any of them counts as the last: with an order by seq too, the planner may read all of them.
 select schedule.name, schedule.agent, schedule.owner, schedule.state, schedule.definition, schedule.next_at, schedule.due_at,
   schedule.queued_from, schedule.last_at, schedule.changed_by, occurrence.state, occurrence.to_at, occurrence.reason,
   run.id, run.agent, run.state, run.created_at, run.started_at, run.finished_at, run.due_at, run.reason, run.parked_for

@@ -1,7 +1,7 @@
--- What must differ in the look at everything on PostgreSQL.
+-- The query for all work, as it must differ on PostgreSQL.
 
 -- glance(now, app, agents, channels, older) raw --
--- differs: a list is unfolded by another function; deliveries as in first_delivery, and types are named where a union needs them.
+-- differs: another function unfolds a list; deliveries as in first_delivery; and a union needs explicit types.
 select 'run', given.name, (
     select min(due_at) from wakeful_run where app = :app and agent = given.name and state in ('ready', 'waiting')
   ) - {now} from json_array_elements_text(cast(:agents as json)) as given (name)

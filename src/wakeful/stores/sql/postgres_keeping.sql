@@ -1,7 +1,7 @@
--- What must differ in housekeeping on PostgreSQL.
+-- Housekeeping queries that must differ on PostgreSQL.
 
 -- lock_family(root, before) bulk --
--- differs: all families in one statement. `skip locked` leaves what somebody else has in hand. `= any(array(…))` as in load_sent.
+-- differs: all families in one statement. `skip locked` leaves out rows of other transactions. `= any(array(…))` as in load_sent.
 select given.root, run.seq, run.id, run.token, run.event_seq,
   run.state in ('done', 'denied', 'cancelled') and run.finished_at <= given.before and run.place is null
     and run.seq <> (select max(seq) from wakeful_run)
@@ -34,11 +34,11 @@ select cast(:root as text) from wakeful_operation_key
 where effect_id = any(array(select id from wakeful_effect where root = :root and once is not null))
 
 -- lock_event(seq) bulk --
--- differs: all rows in one statement. `skip locked` leaves what somebody else has in hand.
+-- differs: all rows in one statement. `skip locked` leaves out rows of other transactions.
 select seq from wakeful_event where seq = any(cast(:seq as bigint[])) for update skip locked
 
 -- forget_payload(seq) bulk --
--- differs: all rows in one statement. By `= any(array(…))` and `limit 1` each run is looked up by its id; a join may walk along all.
+-- differs: all rows in one statement. With `= any(array(…))` and `limit 1` each run is looked up by its id; a join may walk all runs.
 update wakeful_event event set envelope = '' where event.seq = any(cast(:seq as bigint[])) and event.envelope <> ''
   and (select 1 from wakeful_quarantine where event_seq = event.seq and state = 'kept' limit 1) is null
   and (
@@ -48,7 +48,7 @@ update wakeful_event event set envelope = '' where event.seq = any(cast(:seq as 
 returning event.seq
 
 -- unsettled_of_families(root) bulk --
--- differs: as unsettled_of_family, of all of them in one statement.
+-- differs: as unsettled_of_family, for all families in one statement.
 select given.root from unnest(cast(:root as text[])) as given (root)
 where coalesce(
   (select 1 from wakeful_effect
@@ -68,7 +68,7 @@ where coalesce(
 ) is not null
 
 -- remove_steps(run_seq) bulk --
--- differs, as all that follow: all rows in one statement.
+-- differs, like all queries below: all rows in one statement.
 delete from wakeful_step where run_seq = any(cast(:run_seq as bigint[]))
 
 -- remove_attempts(run_seq) bulk --
@@ -123,5 +123,5 @@ delete from wakeful_event where seq = :seq and envelope = '' and accepted_at <= 
 returning seq
 
 -- lock_key(app, agent, key) --
--- differs: `skip locked` leaves what somebody else has in hand.
+-- differs: `skip locked` leaves out rows of other transactions.
 select agent, key from wakeful_key where app = :app and agent = :agent and key = :key for update skip locked

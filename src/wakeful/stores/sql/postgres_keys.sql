@@ -1,8 +1,8 @@
--- What must differ on PostgreSQL about keys, each with its reason. Where a run is looked up by its seq, `= any(array[…])` and
--- `state || ''` are those of save_step and save_delivery.
+-- Queries about keys that must differ on PostgreSQL, each with the reason. Where a run is looked up by its seq, `= any(array[…])` and
+-- `state || ''` have the reasons given at save_step and save_delivery.
 
 -- lock_keys(app, agent, key, most, blocks) bulk --
--- differs: as save_step. The rows come sorted, and are locked in that order.
+-- differs: as save_step. The rows are sorted, and locked in that order.
 insert into wakeful_key (app, agent, key, counter, most, blocks)
 select given.app, given.agent, given.key, 0, given.most, given.blocks
 from unnest(
@@ -71,8 +71,8 @@ where app = :app and agent = :agent and key = :key and place is not null
 order by place
 
 -- gathering_of_key(app, agent, key) --
--- differs: `seq + 0` and `state || ''` are what its index has, and keep the planner from walking all runs backwards, or all
--- that are due.
+-- differs: its index is on `seq + 0` and `state || ''`, which keeps the planner from walking all runs backwards, or all due
+-- runs.
 select app, agent, cast(:key as text), seq, id, gathering_since, gathered from wakeful_run
 where app = :app and agent = :agent and coalesce(key, '') = :key and state || '' = 'ready' and gathering_since is not null
   and token = 0
@@ -95,7 +95,7 @@ set cancel_at = {now}, cancel_by = :asked_by, cancel_note = :note,
 where seq = :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') and cancel_at is null
 
 -- join_run(now, seq, many, most, latest, expires, priority) bulk --
--- differs: as save_step. `greatest` and `least` pass over what is null.
+-- differs: as save_step. `greatest` and `least` ignore nulls.
 update wakeful_run run
 set gathered = gathered + given.many,
     gathers_until = case when gathered + given.many >= given.most then {now} else gathers_until end,
@@ -117,7 +117,7 @@ where run.seq = any(array[given.seq]) and run.state || '' = 'ready' and run.toke
 returning run.seq, run.gathered
 
 -- insert_flow_run(now, id, root, app, agent, event_seq, latest, expires, key, place, priority, since, wait, longest, gathered, goes) bulk --
--- differs: as save_step. `least` passes over what is null.
+-- differs: as save_step. `least` ignores nulls.
 insert into wakeful_run
   (id, root, app, agent, event_seq, state, created_at, expires_at, key, place, priority, gathered, gathering_since,
    gathers_until, due_at)
@@ -146,12 +146,12 @@ select given.* from unnest(cast(:run_seq as bigint[]), cast(:event_seq as bigint
 on conflict (run_seq, event_seq) do nothing
 
 -- load_members(run_seq) --
--- differs: the event of each is looked up by key; a join may be planned the other way round, through all events.
+-- differs: the event of each member is looked up by key; a join may be planned in the other direction, over all events.
 select member.run_seq, (select envelope from wakeful_event event where event.seq = member.event_seq)
 from wakeful_batch member where member.run_seq = :run_seq order by member.position
 
 -- expire_admission(run_seq, reason) --
--- differs: by `= any(array(…))` each admission is found by its key.
+-- differs: with `= any(array(…))` each admission is found by its key.
 update wakeful_admission set state = 'expired', reason = :reason
 where agent || '' = (select agent from wakeful_run where seq = :run_seq)
   and event_seq = any(array(

@@ -1,22 +1,22 @@
--- What must differ on PostgreSQL for pauses and limits, each with its reason.
+-- Queries about pauses and limits that must differ on PostgreSQL, each with the reason.
 
 -- fence_to_claim(now, process, app) --
--- differs: exists only here. The fence of a claim, which also passes the gate of its app: many may pass at once, but not while
--- somebody pauses it, and whoever wants to pause waits until all that have passed are done. What a claim reads after this is
--- true until its commit. An advisory lock, because it is fair: readers of a row could keep a writer waiting for ever.
+-- differs: exists only here. The fence of a claim, which also passes the gate of its app. Many claims may pass at once, but not during a
+-- pause of the app; a transaction that pauses waits until all claims that have passed are finished. So facts that a claim reads after this
+-- stay true until its commit. An advisory lock, because it is fair: readers of a row could keep a writer waiting forever.
 select id, lease_until > {now}, pg_advisory_xact_lock_shared(hashtextextended('wakeful pause ' || cast(:app as text), 0))
 from wakeful_process where id = :process and state = 'alive' for key share
 
 -- pass_gate(app) --
--- differs: exists only here. As fence_to_claim, where the fence is another one.
+-- differs: exists only here. As fence_to_claim, for a transaction with another fence.
 select pg_advisory_xact_lock_shared(hashtextextended('wakeful pause ' || cast(:app as text), 0))
 
 -- shut_gate(app) --
--- differs: exists only here. Waits until no claim of this app is under way, and lets none begin before the commit.
+-- differs: exists only here. Waits until no claim of this app is in flight, and lets none begin before the commit.
 select pg_advisory_xact_lock(hashtextextended('wakeful pause ' || cast(:app as text), 0))
 
 -- claim_facts(now, app) --
--- differs: `state || ''` keeps the planner from walking over all that is due.
+-- differs: `state || ''` keeps the planner from walking all due runs.
 select agent, 'solo', cast(null as text) from (
   select distinct agent from wakeful_run
   where app = :app and state || '' in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
@@ -45,8 +45,8 @@ where seq = any(array(
 returning {claimed}
 
 -- next_due(now, app, agent) --
--- differs: each statement here has a time of its own. What became due after the claim looked, and before this does, would be
--- seen by neither: so this counts from the beginning of the transaction, and what comes out may be below zero.
+-- differs: each statement has a time of its own here. A run that becomes due between the claim and this statement would be seen by
+-- neither. So this counts from the beginning of the transaction, and the result may be negative.
 select min(due_at) - {now} from wakeful_run
 where app = :app and agent = :agent and state in ('ready', 'waiting')
   and due_at > coalesce(cast(:now as bigint), cast(extract(epoch from transaction_timestamp()) * 1000000 as bigint))

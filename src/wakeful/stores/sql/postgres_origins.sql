@@ -1,13 +1,13 @@
--- What must differ on PostgreSQL about where the store has been.
+-- Queries about the store's origins that must differ on PostgreSQL.
 
 -- this_origin() --
--- differs: exists only here. A dump that is restored elsewhere has another one; a standby, a physical copy and what was recovered to
--- a point in time have the same, and the same numbers of transactions.
+-- differs: exists only here. A dump restored elsewhere has another identity. A standby, a physical copy and a point-in-time recovery have
+-- the same identity, and the same transaction numbers.
 select cast(system_identifier as text) from pg_control_system()
 
 -- look_at_origin() --
--- differs: exists only here. In one round trip: this cluster; the last origin; whether the newest event was written by a transaction
--- that is still to come, which it cannot have been here; and restored_before.
+-- differs: exists only here. In one round trip: this cluster; the last origin; whether the newest event has a transaction number that
+-- this cluster has not reached, so that it cannot have been written here; and restored_before.
 select (select cast(system_identifier as text) from pg_control_system()), last.identity,
   coalesce((
     select written_in >= pg_snapshot_xmax(pg_current_snapshot()) and seq >= coalesce(last.event_seq, 0)
@@ -17,7 +17,7 @@ select (select cast(system_identifier as text) from pg_control_system()), last.i
 from (select 1) one left join (select * from wakeful_origin order by number desc limit 1) last on true
 
 -- look_at_origin_only() --
--- differs: as look_at_origin, of a server that does not say which cluster it is.
+-- differs: as look_at_origin, for a server that does not tell its cluster.
 select 'unknown', last.identity,
   coalesce((
     select written_in >= pg_snapshot_xmax(pg_current_snapshot()) and seq >= coalesce(last.event_seq, 0)
@@ -27,7 +27,7 @@ select 'unknown', last.identity,
 from (select 1) one left join (select * from wakeful_origin order by number desc limit 1) last on true
 
 -- begin_origin(now, identity, place) --
--- differs: knows the transactions of it by their numbers.
+-- differs: also stores the transaction numbers of the origin.
 insert into wakeful_origin (number, identity, place, event_seq, run_seq, began_in, doubtful, began_at)
 select coalesce(max(number) + 1, 0), :identity, :place,
   case when count(*) = 0 then 0 else (select coalesce(max(seq), 0) + 1 from wakeful_event) end,

@@ -1,10 +1,10 @@
--- How a process is seen to be gone before its lease ends: the lock that its lease connection holds. Only on PostgreSQL; on SQLite a
--- file lock tells. See postgres_presence.py.
+-- How other processes see that a process is gone before its lease expires: by the lock of its lease connection. On PostgreSQL only; on
+-- SQLite a file lock tells. See postgres_presence.py.
 
 -- renew_present(now, id, lease, guard) --
--- differs: exists only here. As renew_lease, with the lock by which others see that the process is connected, and the server that gave it:
--- after a restart of the server a free lock says nothing. Comes back with how many others have such a lock, how many of them come
--- before this one, and the session that answered.
+-- differs: exists only here. As renew_lease, with the lock that shows the process as connected, and the server that gave it: after a
+-- restart of the server a free lock means nothing. Returns how many others have such a lock, how many of them come before this
+-- process, and the session that answered.
 update wakeful_process
 set lease_until = {now} + :lease, guard = :guard,
     guard_server = case when cast(:guard as bigint) is null then null
@@ -16,7 +16,7 @@ returning id,
   pg_backend_pid()
 
 -- take_guard(guard) --
--- differs: exists only here. For as long as this session lasts.
+-- differs: exists only here. Held for as long as this session lasts.
 select pg_try_advisory_lock(:guard)
 
 -- session() --
@@ -24,15 +24,15 @@ select pg_try_advisory_lock(:guard)
 select pg_backend_pid()
 
 -- gone_processes(own) --
--- differs: exists only here. Processes whose lock is free. It is taken for the time of this statement, and shared, so that two that
--- look at once do not take each other for the process.
+-- differs: exists only here. Processes whose lock is free. The lock is taken for the time of this statement, and shared, so that two
+-- lookers do not mistake each other for the process.
 select id, guard from wakeful_process
 where state = 'alive' and guard is not null and id <> :own
   and guard_server = cast(extract(epoch from pg_postmaster_start_time()) * 1000000 as bigint)
   and case when pg_try_advisory_xact_lock_shared(guard) then true else false end
 
 -- bury_gone(id, guard) --
--- differs: exists only here. As bury_process, if its lock is still free and still the same: it may be back.
+-- differs: exists only here. As bury_process, if its lock is still free and still the same: the process may be back.
 update wakeful_process set state = 'dead'
 where id = (
   select id from wakeful_process
@@ -44,8 +44,8 @@ where id = (
 returning id
 
 -- take_back_unopened(now, process) --
--- differs: exists only here. As take_back_runs, but for runs whose call may still be on its way: these wait for the end of the lease.
--- `state || ''` keeps the planner from walking over all that is open.
+-- differs: exists only here. As take_back_runs, except for runs with a call that may be in flight: these wait until the lease expires.
+-- `state || ''` keeps the planner from walking all open effects.
 update wakeful_run run
 set state = 'ready', reason = 'its process died', owner = null, due_at = {now}, token = token + 1, crashes = crashes + 1
 where owner = :process and state = 'running'

@@ -1,7 +1,7 @@
--- What must differ on PostgreSQL about looking at sources.
+-- Queries for showing sources that must differ on PostgreSQL.
 
 -- sources_to_judge(now, app) --
--- differs: `offset 0` keeps the subquery apart, so that each process is looked up by its id; a join may walk along all of them.
+-- differs: `offset 0` keeps the subquery separate, so that each process is looked up by its id; a join may walk all processes.
 select source.name, source.kind, source.state, source.read_at, process.host, process.pid, process.state,
   process.lease_until - {now}, source.owner
 from wakeful_source source

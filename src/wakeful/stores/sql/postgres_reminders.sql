@@ -1,13 +1,13 @@
--- What must differ on PostgreSQL about reminders.
+-- Queries about reminders that must differ on PostgreSQL.
 
 -- what_came() --
--- differs: numbers are given before they are committed. A snapshot knows exactly which events were there. Before it stands of
--- which server it is (wakeful_origin), unless that is the first.
+-- differs: numbers are assigned before the commit, but a snapshot knows exactly which events existed. It is prefixed with the number of its
+-- server (wakeful_origin), unless that is the first.
 select coalesce(nullif((select max(number) from wakeful_origin), 0) || '@', '') || cast(pg_current_snapshot() as text)
 
 -- came_since(app, type, mark, passed) --
--- differs: by the transaction that wrote it, an event that the mark does not know; all that came to a server into which the store
--- was restored later is among them. A place is that transaction and the seq.
+-- differs: by the transaction that wrote the event: those that the mark's snapshot does not contain. If the store was restored into another
+-- server later, all events that came there are among them. A position is that transaction and the seq.
 with given as materialized (
   select cast(split_part('0@' || cast(:mark as text), '@', -1) as pg_snapshot) as snapshot,
     cast(split_part(cast(:passed as text), '/', 1) as xid8) as passed_in,

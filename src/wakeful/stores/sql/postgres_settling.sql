@@ -1,7 +1,7 @@
--- What must differ on PostgreSQL about a person's word.
+-- Queries about settling effects that must differ on PostgreSQL.
 
 -- stored_of_family(root) --
--- differs: by `= any(array(…))` and `state || ''` each row is found by its key, whatever the planner thinks of the tables.
+-- differs: with `= any(array(…))` and `state || ''` each row is found by its key, independent of table statistics.
 select 'step ' || cast(run_seq as text) || ' ' || key from wakeful_step
 where state || '' in ('done', 'waiting') and run_seq = any(array(
   select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root))

@@ -1,7 +1,7 @@
--- What must differ on PostgreSQL about sources.
+-- Queries about sources that must differ on PostgreSQL.
 
 -- save_item(now, app, source, item, version, mark, gone) bulk --
--- differs: all rows in one statement. A source's items are written by the one who holds it, so nobody else is in the way.
+-- differs: all rows in one statement. Only the holder of a source writes its items, so there are no conflicts.
 insert into wakeful_source_item (app, source, item, version, mark, gone, changed_at)
 select given.*, {now}
 from unnest(
@@ -12,7 +12,7 @@ on conflict (app, source, item) do update
 set version = excluded.version, mark = excluded.mark, gone = excluded.gone, changed_at = excluded.changed_at
 
 -- insert_alias(now, key, app, event_key) bulk --
--- differs: all rows in one statement. They come sorted by key, so that two processes never wait for each other in a circle.
+-- differs: all rows in one statement. They are sorted by key, so that two processes cannot deadlock.
 insert into wakeful_alias (key, app, event_key, made_at)
 select given.*, {now} from unnest(cast(:key as text[]), cast(:app as text[]), cast(:event_key as text[])) as given
 on conflict (key) do nothing returning key
@@ -21,9 +21,9 @@ on conflict (key) do nothing returning key
 select alias.key, alias.event_key from wakeful_alias alias where alias.key = any(cast(:key as text[]))
 
 -- forget_items(app, source, before, most) --
--- differs: `= any(array(…))` as in load_sent: the few are looked up by key, and not each of all compared with them. That it is
--- gone is asked twice: the outer one is asked again of a row that somebody else has just changed. `+ 0` keeps it off the index of
--- all that are gone.
+-- differs: `= any(array(…))` as in load_sent: the few items are looked up by key, instead of comparing each item with them. `gone` is
+-- tested twice, because the outer test is repeated for a row that another transaction has just changed. `+ 0` keeps the planner from the
+-- index of all items that are gone.
 delete from wakeful_source_item where app = :app and source = :source and gone + 0 = 1 and item = any(array(
   select item from wakeful_source_item
   where app = :app and source = :source and gone = 1 and changed_at < :before order by changed_at limit :most))
@@ -36,7 +36,7 @@ delete from wakeful_alias where key = any(array(
 returning key
 
 -- backlog_of(now, app, agents, most) --
--- differs: a list is unfolded by another function, and into an array, so that the index is entered for each agent.
+-- differs: another function unfolds a list, and into an array, so that the index is entered for each agent.
 select count(*) from (
   select 1 from wakeful_run
   where app = :app and agent = any(array(select json_array_elements_text(cast(:agents as json))))

@@ -1,7 +1,7 @@
--- What must differ on PostgreSQL about work that waits: `= any(array[…])` makes it look up each row by its key.
+-- Queries about waiting work that must differ on PostgreSQL: `= any(array[…])` forces a lookup of each row by its key.
 
 -- waiting_heads(now, app) --
--- differs: as said above.
+-- differs: see above.
 select agent.name, agent.owner, agent.starts_within, run.id,
   run.due_at + case when run.token = 0 then coalesce((run.priority + 10) * 60000000, 0) else 0 end, run.crashes
 from wakeful_agent agent
@@ -13,7 +13,7 @@ join wakeful_run run on run.seq = any(array[(
 where agent.app = :app
 
 -- blocked_heads(app, most) --
--- differs: as said above. `finished_at > 0` leads the planner to the index of these dead letters, and past that of all keys.
+-- differs: see above. `finished_at > 0` leads the planner to the index of these dead letters, away from that of all keys.
 select agent.name, agent.owner, agent.starts_within, run.id, run.key, run.finished_at
 from wakeful_agent agent
 join wakeful_run run on run.seq = any(array[(
@@ -34,7 +34,7 @@ join wakeful_run run on run.seq = any(array[(
 where agent.app = :app
 
 -- lane_heads(app) --
--- differs: as said above, and `seq + 0` is what its index has.
+-- differs: see above; and its index is on `seq + 0`.
 select lane.channel, delivery.id, delivery.created_at, run.agent, lane.owner,
   (select owner from wakeful_agent where app = lane.app and name = run.agent)
 from wakeful_lane lane

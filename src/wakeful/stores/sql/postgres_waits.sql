@@ -1,8 +1,8 @@
--- What must differ on PostgreSQL about waits, each with its reason.
+-- Queries about waits that must differ on PostgreSQL, each with the reason.
 
 -- insert_wait(now, run_seq, key, type, subject, condition, variables) --
--- differs: an event that is being accepted at this moment does not see this wait, nor is it seen from here. It stays unsettled
--- until every transaction that was under way then has ended, and somebody has looked again.
+-- differs: an event that is being accepted at this moment does not see this wait, and this statement does not see the event. So the wait
+-- stays marked until every transaction that was in flight has ended and the wait was checked again.
 insert into wakeful_wait
   (run_seq, key, app, type, subject, condition, variables, settled, registered_at)
 select seq, :key, app, :type, :subject, :condition, :variables, 0, {now}
@@ -21,9 +21,9 @@ select run_seq, key, condition, variables from (
 order by run_seq, registered_at, key
 
 -- awaited_about(app, type, subject, skip, run_seq) --
--- differs: by the transaction that wrote it, an event that the run could not see when it was made. Transactions of two servers
--- cannot be compared: of a run that was made before the store was restored into another one (wakeful_origin), all that came there
--- is later. `app || ''` keeps the planner from walking along all events of a type, `coalesce(seq, 0)` from walking along all events.
+-- differs: by the transaction that wrote the event: one that the run could not see when it was made. Transaction numbers of two servers
+-- cannot be compared: for a run made before the store was restored into another server (wakeful_origin), all events that came there are
+-- later. `app || ''` keeps the planner from walking all events of a type, `coalesce(seq, 0)` from walking all events.
 select event.seq, event.envelope from wakeful_run run
 cross join lateral (
   select 0 as later, event.seq, event.key, event.app, event.envelope, event.written_in
@@ -79,7 +79,7 @@ where run.seq = :run_seq and event.seq <> run.event_seq
 order by event.later, event.written_in, event.seq limit 100 offset :skip
 
 -- waits_of_run(run_seq) --
--- differs: `coalesce` keeps the planner from walking along the index of everything that is waited for.
+-- differs: `coalesce` keeps the planner from walking the index of all open waits.
 select key, app, type, subject, condition, variables from wakeful_wait
 where run_seq = :run_seq and coalesce(event_seq, 0) = 0
 order by registered_at, key
@@ -105,13 +105,13 @@ update wakeful_wait set misfit = (select id from wakeful_event where seq = :even
 where run_seq = :run_seq and key = :key and coalesce(event_seq, 0) = 0
 
 -- wake_run(now, seq, reason) --
--- differs: `state || ''` keeps the planner from walking along an index of all runs in this state.
+-- differs: `state || ''` keeps the planner from walking an index of all runs in this state.
 update wakeful_run set state = 'ready', due_at = {now}, reason = :reason
 where seq = :seq and state || '' = 'waiting' and error is null
 returning app, agent
 
 -- snapshot_end() --
--- differs: exists only here. Every transaction that is under way now has a number below this one.
+-- differs: exists only here. Every transaction in flight has a number below this one.
 select cast(cast(pg_snapshot_xmax(pg_current_snapshot()) as text) as bigint)
 
 -- snapshot_begin() --

@@ -1,7 +1,7 @@
--- What could not be taken in, for people: listed, looked at, and gone when it is settled and old.
+-- Quarantined inputs, for people: listed, shown, and removed when they are closed and old.
 
 -- page_of_quarantine(app, source, kind, state, after, most) --
--- Newest first. Its bytes are not among it: a page of them would be large.
+-- Newest first, without the bytes: a page of them would be large.
 select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
   quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
   event.reason, event.duplicates, event.accepted_at
@@ -14,7 +14,7 @@ where (cast(:app as text) is null or quarantine.app = :app)
 order by quarantine.event_seq desc limit :most
 
 -- find_quarantined(lower, upper) --
--- By its key, or the beginning of it, whole.
+-- By its key or a prefix of it, with the bytes.
 select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
   quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
   event.reason, event.duplicates, event.accepted_at, quarantine.headers, event.envelope, quarantine.form
@@ -22,7 +22,7 @@ from wakeful_event event join wakeful_quarantine quarantine on quarantine.event_
 where event.key >= :lower and event.key < :upper order by event.key limit 2
 
 -- kept_of_source(app, source, kind, after, most) --
--- What waits for a person, the oldest first: whoever settles them all goes through them in this order.
+-- Inputs that wait for a person, the oldest first: the order in which a bulk operation goes through them.
 select quarantine.event_seq, event.key
 from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
 where quarantine.app = :app and quarantine.source = :source and quarantine.state = 'kept' and quarantine.event_seq > :after
@@ -30,7 +30,7 @@ where quarantine.app = :app and quarantine.source = :source and quarantine.state
 order by quarantine.event_seq limit :most
 
 -- waiting_inputs() --
--- How much waits for a person, of which source and why, with the newest of each.
+-- How many inputs wait for a person, by source and kind, with the newest of each.
 select waiting.app, waiting.source, waiting.kind, waiting.number, event.key, event.reason, event.accepted_at
 from (
   select app, source, kind, count(*) as number, max(event_seq) as newest from wakeful_quarantine where state = 'kept'
@@ -39,23 +39,23 @@ join wakeful_event event on event.seq = waiting.newest
 order by waiting.number desc, waiting.app, waiting.source, waiting.kind
 
 -- released_from(became) --
--- What an event was made of, if it was in quarantine before. Neither joined nor in order: that would be along the primary key.
+-- The input that an event was made from. Neither joined nor ordered, because the planner would then use the primary key.
 select (select event.key from wakeful_event event where event.seq = quarantine.event_seq), quarantine.operator, quarantine.settled_at
 from wakeful_quarantine quarantine where quarantine.became = :became
 
 -- forget_headers(event_seq) --
--- With its bytes goes what came along with them.
+-- The headers are removed together with the bytes.
 update wakeful_quarantine set headers = null where event_seq = :event_seq and headers is not null
 
 -- remove_quarantine(event_seq) --
--- With the room that it took, if it counts there.
+-- Returns the room that it took, if it was counted.
 delete from wakeful_quarantine where event_seq = :event_seq
 returning app, case when kind = 'unverified' and state <> 'released' then coalesce(room, size * 4 / 3 + 1024) else 0 end
 
 -- oldest_event() --
--- The first one that is left.
+-- The oldest event in the store.
 select accepted_at from wakeful_event where seq = (select min(seq) from wakeful_event)
 
 -- sources_with_gone(app) --
--- Whose items are gone, some of them, and since when the first.
+-- Sources with items that are gone, and since when the first of them.
 select source, min(changed_at) from wakeful_source_item where app = :app and gone = 1 group by source

@@ -1,22 +1,22 @@
--- How much room quarantine of the unverified takes, and what is cut of it. The row of an app is locked by whoever changes its sum, so
+-- How much room unverified inputs in quarantine take, and what was cut. Every transaction that changes an app's sum locks its row, so the
 -- sums are exact, and of several processes one cuts at a time.
 
 -- add_room(app, bytes) --
--- The sum, with this added; also where there was none yet.
+-- Adds to the sum and returns it; creates the row if there is none.
 insert into wakeful_quarantine_room (app, held) values (:app, :bytes)
 on conflict (app) do update set held = wakeful_quarantine_room.held + excluded.held
 returning held
 
 -- recount_room(app) --
--- After add_room, which locked the row: what an older version kept or let go is in the sum then.
+-- After add_room, which locked the row: includes inputs that an older version stored or removed without counting them.
 update wakeful_quarantine_room set held = (
     select coalesce(sum(coalesce(room, size * 4 / 3 + 1024)), 0) from wakeful_quarantine
     where app = :app and kind = 'unverified' and state <> 'released')
 where app = :app returning held
 
 -- oldest_unverified(app, most) raw --
--- With when they came and the blobs that they point to, each looked up by its key: a join may walk along all events. The newest event
--- stays: SQLite would give its seq to the next one. Whatever another process has in hand is left for the next time.
+-- With the time of arrival and the blobs that they point to, each looked up by its key: a join may walk all events. The newest event
+-- stays: SQLite would give its seq to the next one. Rows that another process has locked are left for the next time.
 select quarantine.event_seq, quarantine.source, coalesce(quarantine.room, quarantine.size * 4 / 3 + 1024),
   (select accepted_at from wakeful_event where seq = quarantine.event_seq),
   (select substr(envelope, 7) from wakeful_event where seq = quarantine.event_seq and substr(envelope, 1, 6) = '@blob:'),
@@ -46,7 +46,7 @@ set number = wakeful_quarantine_cut.number + excluded.number, bytes = wakeful_qu
     last_at = excluded.last_at
 
 -- cut_lately(now, app, within) --
--- Was anything cut because of its bytes, so that its alarm is open already?
+-- Whether anything was cut for its size, so that the alarm is already open.
 select 1 from wakeful_quarantine_cut where app = :app and why = 'bytes' and last_at > {now} - :within limit 1
 
 -- list_cut() --

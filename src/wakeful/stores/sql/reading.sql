@@ -1,14 +1,14 @@
--- The read side: what people and the HTTP API ask for. Nothing here writes, and nothing here is on the hot path.
+-- The read side: queries for people and the HTTP API. Nothing here writes or is on the hot path.
 
 -- last_run() --
 select max(seq) from wakeful_run
 
 -- run_from(seq) --
--- The first run from a number on, and when it was made.
+-- The first run from a number on, and its creation time.
 select seq, created_at from wakeful_run where seq >= :seq order by seq limit 1
 
 -- find_runs(id, upper) --
--- By id, or by the beginning of one: ids between `id` and `upper`.
+-- By id or by a prefix of one: ids between `id` and `upper`.
 select run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
   run.finished_at, run.due_at, run.app, event.source, event.id, event.type,
   run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq,
@@ -26,8 +26,8 @@ from wakeful_step where run_seq = :run_seq order by position, started_at
 select verb, operator, note, data, error, done_at from wakeful_remedy where run_seq = :run_seq order by seq
 
 -- list_dead(agent) --
--- Newest first. Of the error only what tells it from others: there may be very many, each with its traceback. The `+ 0`
--- keeps the planner from walking all runs in order of their seq: what is dead has an index of its own.
+-- Newest first. Of the error only its type and the beginning of its message: there may be very many rows, each with a traceback. The
+-- `+ 0` keeps the planner from walking all runs in order of seq: dead runs have an index of their own.
 select run.id, run.agent, json_extract(run.error, '$.type'), substr(json_extract(run.error, '$.message'), 1, 1000),
   run.reason, run.finished_at
 from wakeful_run run
@@ -35,15 +35,15 @@ where run.state = 'dead' and (cast(:agent as text) is null or run.agent = :agent
 order by run.seq + 0 desc
 
 -- confirmed_of_dead(agent) --
--- What dead letters did outside before they died: a replay finds that and does not repeat it. Counted by whoever asks:
--- grouped here, the planner would walk all runs in order of their id.
+-- Confirmed effects of dead letters: a replay finds them and does not repeat them. The caller counts them: with a `group by` here, the
+-- planner would walk all runs in order of id.
 select run.id, effect.action
 from wakeful_run run join wakeful_effect effect on effect.root = run.root
 where run.state = 'dead' and effect.state = 'confirmed' and effect.undoes is null
   and (cast(:agent as text) is null or run.agent = :agent)
 
 -- list_events_to_feed(app, prefix, since, until, agent, after, most, whole) --
--- Stored events whose type begins so, oldest first, and what the agent did with each; `whole` asks for the envelopes too.
+-- Stored events with a type prefix, oldest first, and the agent's admission of each; `whole`: with the envelopes.
 select event.seq, event.app, event.source, event.id, event.type, admission.state, admission.run_id,
   case when cast(:whole as bigint) = 1 then event.envelope end
 from wakeful_event event
@@ -57,7 +57,7 @@ order by event.seq limit :most
 select distinct agent from wakeful_admission
 
 -- list_effects(root) --
--- What a run did to the outside world; its replays and forks included.
+-- The effects of a run, including those of its replays and forks.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
   effect.once, effect.operation, effect.follows
@@ -75,7 +75,7 @@ where (cast(:state as text) is null or effect.state = :state) and (cast(:after a
 order by effect.seq desc limit :most
 
 -- find_effects(id, upper) --
--- By id, or by the beginning of one; with what its result must look like, where code reads it.
+-- By id or by a prefix of one; with the type of its result, if code reads it.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
   effect.once, effect.operation, effect.follows, case when effect.undoes is null and effect.staged = 0 then action.returns end
@@ -84,7 +84,7 @@ left join wakeful_action action on action.app = effect.app and action.reference 
 where effect.id >= :id and effect.id < :upper order by effect.id limit 6
 
 -- find_effects_by_operation(id, upper) --
--- The same, by the operation id that the service was told, where a business key gave another one than the effect's own id.
+-- The same by operation id, the id that the service was given, if a business key made it different from the effect's own id.
 select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
   effect.once, effect.operation, effect.follows, case when effect.undoes is null and effect.staged = 0 then action.returns end
@@ -93,7 +93,7 @@ left join wakeful_action action on action.app = effect.app and action.reference 
 where effect.operation >= :id and effect.operation < :upper order by effect.operation limit 6
 
 -- list_deliveries(root) --
--- What a run sent; its replays and forks included.
+-- The deliveries of a run, including those of its replays and forks.
 select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
   delivery.tries, case when delivery.state = 'pending' then delivery.due_at end as due_at,
   delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent
@@ -113,7 +113,7 @@ where (cast(:channel as text) is null or delivery.channel = :channel)
 order by delivery.seq desc limit :most
 
 -- list_dead_deliveries(channel, agent) --
--- Newest first, of the error only what tells it from others. The `+ 0` is that of list_dead.
+-- Newest first, with the same parts of the error and the same `+ 0` as list_dead.
 select delivery.id, delivery.channel, run.agent, run.id, json_extract(delivery.error, '$.type'),
   substr(json_extract(delivery.error, '$.message'), 1, 1000), delivery.reason, delivery.settled_at
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
@@ -125,16 +125,16 @@ order by delivery.seq + 0 desc
 select count(*) from wakeful_delivery where state = 'dead'
 
 -- waiting_channels() --
--- Channels that messages wait for: how many, and since when the oldest.
+-- Channels with waiting deliveries: how many, and since when the oldest.
 select app, channel, count(*), min(created_at) from wakeful_delivery where state = 'pending'
 group by app, channel order by app, channel
 
 -- find_roots(id, upper) --
--- The first runs of families, by the beginning of their id.
+-- The first runs of families, by a prefix of their id.
 select id, agent, state from wakeful_run where id >= :id and id < :upper and id = root order by id limit 6
 
 -- runs_of_alarm(key) --
--- Those that still need somebody, the newest first.
+-- The runs that still need a person, the newest first.
 select id from (
   select id, seq from wakeful_run where alarm = :key and state = 'dead'
   union all
@@ -142,7 +142,7 @@ select id from (
 ) run order by seq desc limit 50
 
 -- list_states(agent) --
--- With the run that has it, if one does: the next run of its agent waits for that one.
+-- With the run that holds it, if one does: the next run of the agent waits for that one.
 select state.app, state.agent, state.key, state.value, state.version, state.changed_by, state.changed_at,
   (
     select operation.detail from wakeful_operation operation
@@ -156,7 +156,7 @@ left join wakeful_run run on run.seq = state.holder and run.state in ('ready', '
 where (cast(:agent as text) is null or state.agent = :agent) order by state.app, state.agent, state.key
 
 -- state_of_held(run_seq) --
--- What a held output would save as its agent's state, and the version that is there now.
+-- The state that a held output would save, and the version that is stored now.
 select run.state_change, state.version
 from wakeful_run run
 join wakeful_state state on state.app = run.app and state.agent = run.agent and state.key = coalesce(run.key, '')
@@ -195,7 +195,7 @@ select content, envelope, seen_at from wakeful_conflict where event_seq = :event
 select agent, count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') group by agent order by agent
 
 -- next_wake(app, now) --
--- When the next run or delivery that waits for time is due.
+-- When the next run or delivery that waits for its time is due.
 select min(due_at) from (
   select due_at from wakeful_run where app = :app and state in ('ready', 'waiting') and due_at > {now}
   union all

@@ -1,7 +1,7 @@
--- Sources for people: how each is, and whether anybody reads it.
+-- Sources, for people: their health, and whether a process reads them.
 
 -- list_sources(now, app, name) --
--- With the process that reads it: null where there is none, or it is gone for long.
+-- With the process that reads it; null if there is none or it is long gone.
 select source.app, source.name, source.kind, source.state, source.error as reason, source.since, source.lag, source.behind,
   source.event_at, source.read_at, source.taken, source.repeated, source.refused, source.quarantined, source.agents,
   source.cursor, source.token, source.holder as process, process.host, process.pid,
@@ -11,11 +11,11 @@ where (cast(:app as text) is null or source.app = :app) and (cast(:name as text)
 order by source.app, source.name
 
 -- living_apps(now) --
--- How many processes of each app are alive.
+-- How many living processes each app has.
 select app, count(*) from wakeful_process where state = 'alive' and lease_until > {now} and app is not null group by app
 
 -- servers_of_sources(now, app, name) --
--- Which processes answer, or answered, the requests to webhooks, and when their leases end, or ended; the last one first.
+-- The processes that serve or served webhooks, and when their leases expire or expired; the last one first.
 select server.process, process.host, process.pid,
   case when process.state = 'alive' and process.lease_until > {now} then 1 else 0 end as alive,
   server.since, process.lease_until as until, server.app, server.source
@@ -27,7 +27,7 @@ order by server.app, server.source, process.lease_until desc
 select count(*) from wakeful_source_item where app = :app and source = :source and gone = 0
 
 -- sources_to_judge(now, app) --
--- Those that a process has, or had when it died.
+-- Sources that a process reads, or read when it died.
 select source.name, source.kind, source.state, source.read_at, process.host, process.pid, process.state,
   process.lease_until - {now}, source.owner
 from wakeful_source source left join wakeful_process process on process.id = source.holder
@@ -43,7 +43,7 @@ select count(*) from (
 ) as dead
 
 -- webhooks_to_judge(now, app) --
--- Those that a process serves, or served when it died, once for each: each process is looked up by its id.
+-- Webhooks that a process serves, or served when it died, one row for each; each process is looked up by its id.
 select server.source, source.kind, source.state, source.read_at, server.process, source.owner,
   (select host from wakeful_process where id = server.process), (select pid from wakeful_process where id = server.process),
   (select lease_until - {now} from wakeful_process where id = server.process and state = 'alive'),

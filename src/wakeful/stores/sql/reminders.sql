@@ -1,11 +1,11 @@
--- Reminders: schedules of one occurrence, and whether what they are for has happened by itself.
+-- Reminders: schedules with one occurrence, and whether the awaited event came by itself.
 
 -- what_came() --
--- A mark of all that has come until now. Read before a reminder is made: what came since is what the mark does not know.
+-- A mark of the newest event. Read before a reminder is made: every event after the mark came later.
 select cast(coalesce(max(seq), 0) as text) from wakeful_event
 
 -- came_since(app, type, mark, passed) --
--- Events that came after the mark, oldest first, but for those up to the place that was passed. Not what came too late.
+-- Events after the mark and after the position `passed`, oldest first, without expired ones.
 select id, source, envelope, accepted_at, cast(seq as text) from wakeful_event
 where app = :app and type = :type and seq > max(cast(:mark as integer), cast(:passed as integer))
   and state in ('accepted', 'unmatched')
@@ -24,7 +24,7 @@ where schedule.origin = 'reminder' and (cast(:app as text) is null or schedule.a
 order by schedule.seq desc limit :most
 
 -- find_reminders(name, upper) --
--- By id, or by the beginning of one.
+-- By id or by a prefix of one.
 select schedule.seq, schedule.app, schedule.name, schedule.state, schedule.definition, schedule.data, schedule.fired_at,
   schedule.created_at, schedule.changed_at, schedule.changed_by, schedule.last_run, run.state, run.output, run.error, run.reason,
   (select occurrence.reason from wakeful_occurrence occurrence where occurrence.schedule_seq = schedule.seq

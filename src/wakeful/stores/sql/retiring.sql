@@ -1,7 +1,7 @@
--- Apps: what there is, what waits in each, and which ones are retired.
+-- Apps: which exist, what waits in each, and which are retired.
 
 -- insert_retired(now, app, operator, note) --
--- No row comes back when it is retired already.
+-- No row comes back if it is already retired.
 insert into wakeful_retired (app, retired_at, retired_by, note) values (:app, {now}, :operator, :note)
 on conflict (app) do nothing
 returning app
@@ -29,7 +29,7 @@ select name from wakeful_schedule where app = :app and state in ('live', 'paused
 select app, count(*) from wakeful_alarm where state <> 'resolved' group by app
 
 -- unfinished_of_app(app) --
--- By the indexes of what is not over.
+-- By the indexes of unfinished runs.
 select 'ready', count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') and state = 'ready'
 union all
 select 'waiting', count(*) from wakeful_run where app = :app and state in ('ready', 'waiting') and state = 'waiting'
@@ -39,7 +39,7 @@ union all select 'held', count(*) from wakeful_run where app = :app and state = 
 union all select 'dead', count(*) from wakeful_run where app = :app and state = 'dead'
 
 -- runs_to_close(app, after, most) --
--- What is not over, the oldest first. `after` is the seq of the last one seen.
+-- Unfinished runs, the oldest first. `after` is the seq of the last one seen.
 select seq, id, state from (
   select seq, id, state from wakeful_run where app = :app and state in ('ready', 'waiting')
   union all select seq, id, state from wakeful_run where app = :app and state = 'running'

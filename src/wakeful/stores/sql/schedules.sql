@@ -1,18 +1,18 @@
--- Schedules: rules of time with their next occurrence, and what became of the occurrences before it.
+-- Schedules: rules of time with their next occurrence, and the records of earlier occurrences.
 
 -- due_schedules(now, app, after_due, after_seq, most) --
--- Those whose next occurrence is due, the longest due first.
+-- Schedules whose next occurrence is due, the longest due first.
 select {schedule}, {now} from wakeful_schedule schedule
 where app = :app and state = 'live' and due_at <= {now} and (due_at, seq) > (:after_due, :after_seq)
 order by due_at, seq limit :most
 
 -- queued_schedules(now, app) --
--- Those with occurrences that wait for a run.
+-- Schedules with occurrences that wait for a run.
 select {schedule}, {now} from wakeful_schedule schedule
 where app = :app and waits_for is not null and state = 'live' order by seq
 
 -- next_schedule(now, app) --
--- When the next one is due that is not due yet.
+-- When the next schedule becomes due that is not due yet.
 select {now}, (select min(due_at) from wakeful_schedule where app = :app and state = 'live' and due_at > {now})
 
 -- find_schedule(now, app, name) --
@@ -22,7 +22,7 @@ select {schedule}, {now} from wakeful_schedule schedule where app = :app and nam
 select {schedule}, {now} from wakeful_schedule schedule where app = :app order by name
 
 -- advance_schedule(seq, revision, expected_next, expected_queued, next_at, due_at, state, queued_from, queued_to, queued_count, queued_before, done_until, waits_for) --
--- Whoever finds the row as it knew it goes on; everybody else finds nothing.
+-- Compare and set: only the caller that knew the row as it is gets a row back.
 update wakeful_schedule
 set next_at = :next_at, due_at = :due_at, state = :state, queued_from = :queued_from, queued_to = :queued_to,
     queued_count = :queued_count, queued_before = :queued_before, done_until = :done_until, waits_for = :waits_for
@@ -46,7 +46,7 @@ values (:schedule_seq, :state, :reason, :from_at, :to_at, :count, :revision, :ru
 update wakeful_occurrence set to_at = :to_at, count = count + :count, settled_at = {now} where seq = :seq
 
 -- supersede_occurrence(run, reason) --
--- Its run had not started, and a newer one took its place.
+-- Its run had not started, and a newer run took its place.
 update wakeful_occurrence set state = 'superseded', reason = :reason where run = :run and state = 'fired'
 
 -- lock_schedule(app, name) --
@@ -60,7 +60,7 @@ on conflict (app, name) do nothing
 returning seq
 
 -- change_schedule(now, seq, agent, origin, state, definition, data, owner, next_at, due_at, queued_from, queued_to, queued_count, queued_before, done_until, waits_for, changed_by, again) --
--- One that is added again after it was removed, or done, is as good as new.
+-- A schedule that is added again after it was removed or done counts as new.
 update wakeful_schedule
 set agent = :agent, origin = :origin, state = :state, definition = :definition, data = :data, owner = :owner,
     next_at = :next_at, due_at = :due_at, queued_from = :queued_from, queued_to = :queued_to, queued_count = :queued_count,
@@ -85,7 +85,7 @@ where schedule_seq = :schedule_seq order by seq + 0 desc limit :most
 select distinct agent from wakeful_schedule where app = :app
 
 -- remove_occurrences(app, agent, before, most) --
--- The oldest ones of an agent's schedules. The last one of each schedule stays: the next may be equal to it, and is shown with it.
+-- The oldest records of an agent's schedules. The last record of each schedule stays, because the next may extend it.
 delete from wakeful_occurrence where seq in (
   select one.seq from wakeful_schedule schedule join wakeful_occurrence one on one.schedule_seq = schedule.seq
   where schedule.app = :app and schedule.agent = :agent and one.to_at < :before

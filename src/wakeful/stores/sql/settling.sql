@@ -1,21 +1,21 @@
--- A person's word about effects: what a result must look like, and corrections of one that was given before.
+-- People settle effects: the type that a result must match, and corrections of a given result.
 
 -- declare_action(now, app, reference, name, returns) --
--- What an action returns, told by each process before its first call of it.
+-- The result type of an action, stored by each process before its first call of it.
 insert into wakeful_action (app, reference, name, returns, declared_at) values (:app, :reference, :name, :returns, {now})
 on conflict (app, reference) do update
 set name = excluded.name, returns = excluded.returns, declared_at = excluded.declared_at
 where wakeful_action.returns is distinct from excluded.returns or wakeful_action.name <> excluded.name
 
 -- result_wanted(id) --
--- What an effect's result must look like. The result of an undo is never read.
+-- The type that an effect's result must match. The result of an undo is never read.
 select action.returns, effect.staged
 from wakeful_effect effect
 join wakeful_action action on action.app = effect.app and action.reference = effect.reference
 where effect.id = :id and effect.undoes is null
 
 -- held_effects(agent, action) --
--- Those that wait for a person, the oldest first.
+-- Effects that wait for a person, the oldest first.
 select effect.id, effect.agent, effect.action, run.id, effect.tries > 0 or effect.doubtful = 1, effect.opened_at,
   effect.reason, effect.staged, case when effect.undoes is null then action.returns end
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
@@ -25,7 +25,7 @@ where effect.state = 'held' and (cast(:agent as text) is null or effect.agent = 
 order by effect.seq
 
 -- stored_of_family(root) --
--- What the runs of a family have stored that may follow from an effect's result.
+-- What the runs of a family have stored that may depend on an effect's result.
 select 'step ' || cast(run_seq as text) || ' ' || key from wakeful_step
 where state in ('done', 'waiting') and run_seq in (
   select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
@@ -43,7 +43,7 @@ update wakeful_effect set stored_before = :digest where id = :id
 select stored_before from wakeful_effect where id = :id and state = 'confirmed'
 
 -- lock_family_of_effect(root) --
--- None of them is claimed until the correction is stored.
+-- None of them can be claimed until the correction is stored.
 select id, state from wakeful_run
 where seq in (
   select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)

@@ -1,7 +1,7 @@
--- Sources: where each stands, who reads it, how it is; and what could not be taken in.
+-- Sources: their cursors, readers and health; and quarantined inputs.
 
 -- enter_source(now, app, name, kind, agents, owner, lag_within, brings) --
--- Who only says that it is there, and not whom it wakes, leaves that as it is.
+-- A caller that gives no agents leaves agents, owner and lag limit unchanged.
 insert into wakeful_source (app, name, kind, agents, state, since, owner, lag_within, brings)
 values (:app, :name, :kind, :agents, 'idle', {now}, :owner, :lag_within, :brings)
 on conflict (app, name) do update set kind = excluded.kind, agents = coalesce(excluded.agents, wakeful_source.agents),
@@ -15,7 +15,7 @@ where wakeful_source.kind <> excluded.kind
     wakeful_source.owner is distinct from excluded.owner or wakeful_source.lag_within is distinct from excluded.lag_within)
 
 -- reserved_names(app) --
--- Which names the events of an app's sources have, and its agents.
+-- The names that events of an app's sources have, and the names of its agents.
 select name, kind, brings from wakeful_source where app = :app
 union all select name, 'agent', null from wakeful_agent where app = :app
 
@@ -44,7 +44,7 @@ select {source} from wakeful_source source where app = :app order by name
 select {source} from wakeful_source source order by app, name
 
 -- held_sources(now, app) --
--- Which sources a process that is alive reads now. Each is looked up by its id: a join may walk along all that ever worked.
+-- Sources that a living process reads now. Each process is looked up by its id: a join may walk all processes that ever existed.
 select source.name, source.holder from wakeful_source source
 where source.app = :app
   and (select lease_until from wakeful_process where id = source.holder and state = 'alive') > {now}
@@ -66,7 +66,7 @@ update wakeful_source set holder = null, state = case when state = 'failing' the
 where app = :app and name = :name and holder = :holder and token = :token
 
 -- move_source(now, app, name, cursor, lag, behind, taken, repeated, kept) --
--- What was read is stored, and with that it is known that it can be read.
+-- Events were stored, which also shows that the source can be read.
 update wakeful_source
 set cursor = coalesce(cast(:cursor as text), cursor), lag = coalesce(cast(:lag as bigint), lag),
     behind = coalesce(cast(:behind as bigint), behind), taken = taken + cast(:taken as bigint),
@@ -101,14 +101,14 @@ delete from wakeful_source_item where app = :app and source = :source
 delete from wakeful_source where app = :app and name = :name
 
 -- forget_items(app, source, before, most) --
--- What has been gone for so long that nothing of it can come again.
+-- Items that have been gone for so long that they cannot come again.
 delete from wakeful_source_item where app = :app and source = :source and item in (
   select item from wakeful_source_item
   where app = :app and source = :source and gone = 1 and changed_at < :before order by changed_at limit :most)
 returning item
 
 -- insert_alias(now, key, app, event_key) --
--- No row comes back when the name is known already.
+-- No row comes back if the name is already known.
 insert into wakeful_alias (key, app, event_key, made_at) values (:key, :app, :event_key, {now})
 on conflict (key) do nothing returning key
 
@@ -116,7 +116,7 @@ on conflict (key) do nothing returning key
 select key, event_key from wakeful_alias where key = :key
 
 -- move_alias(key, event_key) --
--- A new name of something that was known by another one.
+-- A new name of an event that was known by another one.
 update wakeful_alias set event_key = :event_key where key = :key
 
 -- forget_aliases(app, before, most) --
@@ -125,7 +125,7 @@ where key in (select key from wakeful_alias where app = :app and made_at < :befo
 returning key
 
 -- insert_quarantine(key, app, source, kind, size, headers, form, room) --
--- Beside its event, once: the same again is a repeat of it.
+-- One row for each event: the same input again is a repeat.
 insert into wakeful_quarantine (event_seq, app, source, kind, size, headers, form, room, state)
 select seq, :app, :source, :kind, :size, :headers, :form, :room, 'kept' from wakeful_event where key = :key
 on conflict (event_seq) do nothing returning event_seq
@@ -137,7 +137,7 @@ where event_seq = (select seq from wakeful_event where key = :key) and app = :ap
 returning case when kind = 'unverified' then coalesce(room, size * 4 / 3 + 1024) else 0 end
 
 -- keep_again(app, key, operator) --
--- What its source had settled by itself, and refuses once more.
+-- The source closed this input by itself, and refuses it again.
 update wakeful_quarantine set state = 'kept', operator = null, note = null, settled_at = null
 where event_seq = (select seq from wakeful_event where key = :key) and app = :app and state = 'discarded' and operator = :operator
 

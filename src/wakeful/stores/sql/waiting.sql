@@ -1,7 +1,7 @@
--- Work that waits, and since when: for the watcher. Each question finds its row by an index, however much waits or is over.
+-- Waiting work and since when, for the watcher. Each query finds its row by an index, however much waits or is over.
 
 -- waiting_heads(now, app) --
--- Of each agent the run that is due and would go next. A priority puts a fresh run into the past, which is taken out here.
+-- For each agent: the next due run. A priority moves the due time of a new run into the past, which is undone here.
 select agent.name, agent.owner, agent.starts_within, run.id,
   run.due_at + case when run.token = 0 then coalesce((run.priority + 10) * 60000000, 0) else 0 end, run.crashes
 from wakeful_agent agent
@@ -13,16 +13,16 @@ join wakeful_run run on run.seq = (
 where agent.app = :app
 
 -- running_of_agent(app, agent) --
--- How many run, since when the last one was claimed, and the first.
+-- How many run, and when the last and the first of them were claimed.
 select count(*), max(claimed_at), min(claimed_at) from wakeful_run
 where app = :app and agent = :agent and state = 'running'
 
 -- rate_of_agent(app, agent) --
--- The rate at which runs of an agent, or of all of its app, come back after a pause.
+-- The rate at which runs of an agent, or of the whole app, resume after a pause.
 select rate from wakeful_pause where app = :app and agent in (cast(:agent as text), '') and paused = 0 and rate is not null
 
 -- blocked_heads(app, most) --
--- Of each agent the oldest dead letter that keeps a run behind it from starting, among the first so many.
+-- For each agent: the oldest dead letter that keeps a run behind it from starting, among the first `most`.
 select agent.name, agent.owner, agent.starts_within, run.id, run.key, run.finished_at
 from wakeful_agent agent
 join wakeful_run run on run.seq = (
@@ -41,7 +41,7 @@ join wakeful_run run on run.seq = (
 where agent.app = :app
 
 -- lane_heads(app) --
--- Of each channel the next message, of which agent it is, and which process delivers there.
+-- For each channel: the next delivery, its agent, and the process that holds the lane.
 select lane.channel, delivery.id, delivery.created_at, run.agent, lane.owner,
   (select owner from wakeful_agent where app = lane.app and name = run.agent)
 from wakeful_lane lane

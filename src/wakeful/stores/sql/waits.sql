@@ -1,17 +1,17 @@
--- What runs wait for: events, other runs, people. A wait is a step in the state `waiting`; whoever brings what it waits for
--- ends that step, and makes its run ready.
+-- Waits of runs for events, other runs and people. A wait is a step in the state `waiting`; the transaction that brings the awaited thing
+-- ends that step and makes its run ready.
 
 -- lock_waits(run_seq) --
--- Before the steps and the run that change with them: in this order whoever brings an event has them.
+-- Before the steps and the run: the same order in which a transaction that brings an event locks them.
 select key from wakeful_wait where run_seq = :run_seq order by key {for_update}
 
 -- lock_approvals(run_seq) --
--- As lock_waits: in this order whoever answers has them.
+-- As lock_waits: the same order in which an answer locks them.
 select key from wakeful_approval where run_seq = :run_seq order by key {for_update}
 
 -- register_step(run_seq, token, key, name, position, attempt, arguments, result, started_at, finished_at) --
--- The step of a wait. One that was answered meanwhile stays as it is; the row is locked all the same, so that an answer that
--- is on its way is either seen by the next statement, or sees the run as waiting.
+-- The step of a wait. If it was answered meanwhile, it stays as it is. The row is locked in any case, so that an answer in flight is
+-- either seen by the next statement or sees the run as waiting.
 insert into wakeful_step
   (run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at)
 select seq, :key, :name, 'waiting', :position, 0, :attempt, :arguments, :result, null, :started_at, :finished_at
@@ -19,11 +19,11 @@ from wakeful_run where seq = :run_seq and token = :token
 on conflict (run_seq, key) do update set attempt = excluded.attempt where wakeful_step.state = 'waiting'
 
 -- ask_step_again(run_seq, key, result) --
--- It was answered, but not in a way that the code can read.
+-- It was answered, but the code cannot read the answer.
 update wakeful_step set state = 'waiting', result = :result where run_seq = :run_seq and key = :key and state = 'done'
 
 -- insert_wait(now, run_seq, key, type, subject, condition, variables) --
--- SQLite has one writer: an event is either there already, and is found, or comes later, and finds this.
+-- SQLite has one writer: an event either exists already and is found, or comes later and finds this wait.
 insert into wakeful_wait
   (run_seq, key, app, type, subject, condition, variables, settled, registered_at)
 select seq, :key, app, :type, :subject, :condition, :variables, 1, {now}
@@ -31,24 +31,24 @@ from wakeful_run where seq = :run_seq
 on conflict (run_seq, key) do nothing
 
 -- any_wait() --
--- Does anything wait for an event at all?
+-- Whether any run waits for an event at all.
 select 1 from wakeful_wait where event_seq is null limit 1
 
 -- find_waits(app, type, subject) --
--- Who waits for an event like this one, in the order in which they asked.
+-- Waits for an event like this one, in the order of their registration.
 select run_seq, key, condition, variables from wakeful_wait
 where app = :app and type = :type and subject in ('', :subject) and event_seq is null
 order by run_seq, registered_at, key
 
 -- waits_of_run(run_seq) --
--- What a run waits for still.
+-- The open waits of a run.
 select key, app, type, subject, condition, variables from wakeful_wait
 where run_seq = :run_seq and event_seq is null
 order by registered_at, key
 
 -- awaited_about(app, type, subject, skip, run_seq) --
--- Events that came since the run was made, oldest first: neither its own, nor what an earlier wait of it took. A later run
--- of a family was made later than its event.
+-- Events that came since the run was made, oldest first, without its own and those that ended an earlier wait of it. A later run of a
+-- family was made later than its event, so the time counts.
 select event.seq, event.envelope from wakeful_event event join wakeful_run run on run.seq = :run_seq
 where event.app = :app and event.subject = :subject and event.type = :type and event.seq > run.event_seq
   and event.state in ('accepted', 'unmatched') and event.envelope <> ''
@@ -58,7 +58,7 @@ where event.app = :app and event.subject = :subject and event.type = :type and e
 order by event.seq limit 100 offset :skip
 
 -- awaited(app, type, skip, run_seq) --
--- As awaited_about, whatever they are about.
+-- As awaited_about, with any subject.
 select event.seq, event.envelope from wakeful_event event join wakeful_run run on run.seq = :run_seq
 where event.app = :app and event.type = :type and event.seq > run.event_seq
   and event.state in ('accepted', 'unmatched') and event.envelope <> ''
@@ -68,42 +68,42 @@ where event.app = :app and event.type = :type and event.seq > run.event_seq
 order by event.seq limit 100 offset :skip
 
 -- take_event(run_seq, key, event_seq) --
--- No row comes back when the wait is over, or another one of its run has this event.
+-- No row comes back if the wait is over or another wait of the run has this event.
 update wakeful_wait set event_seq = :event_seq, settled = 1
 where run_seq = :run_seq and key = :key and event_seq is null
   and not exists (select 1 from wakeful_wait taken where taken.run_seq = :run_seq and taken.event_seq = :event_seq)
 returning run_seq
 
 -- note_misfit(run_seq, key, event_seq, reason) --
--- The condition of a wait could not be asked of this event.
+-- The wait's condition could not be evaluated for this event.
 update wakeful_wait set misfit = (select id from wakeful_event where seq = :event_seq), reason = :reason
 where run_seq = :run_seq and key = :key and event_seq is null
 
 -- wait_and_event(run_seq, key, event_seq) --
--- Whose wait it is, which event it took, and which was noted with it; and the id of an event.
+-- The run of a wait, the event that ended it, the misfit stored with it; and the id of an event.
 select run.app, run.agent, run.id, wait.event_seq, wait.misfit, event.id from wakeful_wait wait
 join wakeful_run run on run.seq = wait.run_seq
 cross join wakeful_event event
 where wait.run_seq = :run_seq and wait.key = :key and event.seq = :event_seq
 
 -- misfits_of_run(run_seq) --
--- What the conditions of a run's waits could not be asked of.
+-- The events that conditions of a run's waits could not be evaluated for.
 select key, misfit, reason from wakeful_wait where run_seq = :run_seq and misfit is not null
 
 -- answer_step(now, run_seq, key, state, result, error) --
--- What was waited for is there. No row comes back when the wait is over.
+-- The awaited thing is there. No row comes back if the wait is over.
 update wakeful_step set state = :state, result = :result, error = :error, finished_at = {now}
 where run_seq = :run_seq and key = :key and state = 'waiting'
 returning run_seq
 
 -- wake_run(now, seq, reason) --
--- Unless it runs, is held or parked, or waits for its next attempt after a failure.
+-- Unless the run is running, held or parked, or waits for its next attempt after a failure.
 update wakeful_run set state = 'ready', due_at = {now}, reason = :reason
 where seq = :seq and state = 'waiting' and error is null
 returning app, agent
 
 -- answered_steps(run_seq, key) --
--- Has a step that a run waits for been answered?
+-- Whether a step that a run waits for has been answered.
 select run_seq from wakeful_step where run_seq = :run_seq and key = :key and state <> 'waiting'
 
 -- step_of_run(run_seq, key) --
@@ -111,7 +111,7 @@ select run_seq, key, name, state, result, error, arguments, tries, attempt, posi
 from wakeful_step where run_seq = :run_seq and key = :key
 
 -- end_step(now, run_seq, token, key, error) --
--- What it waited for did not come in time. Fenced; no row comes back when it was answered at the last moment.
+-- The wait timed out. Fenced; no row comes back if it was answered at the last moment.
 update wakeful_step set state = 'failed', error = :error, finished_at = {now}
 where run_seq = :run_seq and key = :key and state = 'waiting'
   and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
@@ -121,14 +121,14 @@ returning run_seq
 delete from wakeful_wait where run_seq = :run_seq and key = :key and event_seq is null
 
 -- close_waits(run_seq) --
--- A run that is over waits for nothing.
+-- A run that has ended waits for nothing.
 delete from wakeful_wait where run_seq = :run_seq and event_seq is null
 
 -- mark_rechecked(run_seq) --
 update wakeful_wait set settled = 1 where run_seq = :run_seq and settled = 0
 
 -- waits_to_recheck(now, app, older) --
--- Runs whose waits nobody has looked after: their process died right after it had registered them.
+-- Runs whose waits were not rechecked: their process died right after it had registered them.
 select distinct run_seq from wakeful_wait where app = :app and settled = 0 and registered_at <= {now} - :older
 
 -- adopt_run(id, parent_seq, parent_key) --
@@ -136,21 +136,21 @@ select distinct run_seq from wakeful_wait where app = :app and settled = 0 and r
 update wakeful_run set parent_seq = :parent_seq, parent_key = :parent_key where id = :id
 
 -- adopt_member(id, event, parent_seq, parent_key) --
--- As adopt_run, where the call joined others: each of them waits for the output of the one run.
+-- As adopt_run, for a call that joined others: each caller waits for the output of the one run.
 update wakeful_batch set parent_seq = :parent_seq, parent_key = :parent_key
 where run_seq = (select seq from wakeful_run where id = :id) and event_seq = (select seq from wakeful_event where key = :event)
 
 -- end_of_run(id) --
--- How a run that was called ended, if it has. No row comes back when it is not kept any longer.
+-- How a called run ended, if it has. No row comes back if it is no longer stored.
 select state, output, error, reason from wakeful_run where id = :id
 
 -- became_of_event(key) --
--- What became of an event for the one agent that it was for.
+-- The admission of an event for the one agent that it was addressed to.
 select admission.agent, admission.state, admission.reason from wakeful_admission admission
 join wakeful_event event on event.seq = admission.event_seq where event.key = :key
 
 -- open_approval(now, id, run_seq, token, key, app, agent, question, asked_of, schema, due_at) --
--- One that was withdrawn with its run is asked again when that is replayed.
+-- An approval that was withdrawn with its run is asked again when the run is replayed.
 insert into wakeful_approval (id, app, agent, run_seq, key, question, asked_of, schema, state, asked_at, due_at)
 select :id, :app, :agent, seq, :key, :question, :asked_of, :schema, 'open', {now}, :due_at
 from wakeful_run where seq = :run_seq and token = :token and state = 'running'
@@ -159,13 +159,13 @@ set state = 'open', due_at = excluded.due_at, run_seq = excluded.run_seq, note =
 where wakeful_approval.state in ('withdrawn', 'expired')
 
 -- clear_unanswered(run_seq) --
--- Approvals that were withdrawn when the run was over: a replay asks them again.
+-- Approvals that were withdrawn when the run ended: a replay asks for them again.
 delete from wakeful_step where run_seq = :run_seq and state = 'waiting' and exists (
   select 1 from wakeful_approval asked
   where asked.run_seq = :run_seq and asked.key = wakeful_step.key and asked.state || '' = 'withdrawn')
 
 -- answer_of_approval(id, run_seq) --
--- A run that starts from the top asks again what somebody has answered.
+-- A run that starts from the top asks again for an approval that was answered.
 select answer from wakeful_approval where id = :id and run_seq = :run_seq and state = 'answered'
 
 -- find_approval(id) --
@@ -174,13 +174,13 @@ select approval.id, approval.app, approval.agent, approval.run_seq, approval.key
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq where approval.id = :id
 
 -- answer_approval(now, id, answer, operator, note) --
--- The first answer stands: no row comes back for a second.
+-- The first answer counts: no row comes back for a second one.
 update wakeful_approval set state = 'answered', answer = :answer, answered_by = :operator, note = :note, answered_at = {now}
 where id = :id and state = 'open'
 returning run_seq, key
 
 -- reopen_approval(id, note, due_at) --
--- The answer did not fit what the code asked for.
+-- The answer did not match the schema that the code asked for.
 update wakeful_approval set state = 'open', due_at = :due_at, answer = null, answered_by = null, answered_at = null, note = :note
 where id = :id and state = 'answered'
 
@@ -201,7 +201,7 @@ where (cast(:state as text) is null or approval.state = :state) and (cast(:after
 order by approval.seq desc limit :most
 
 -- find_approvals(id, upper) --
--- By id, or by the beginning of one.
+-- By id or by a prefix of one.
 select approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
   approval.answered_at

@@ -1,1 +1,1 @@
-"""Transitions, one file per noun. `table` lists them all; a command that only reads loads none of them."""
+"""Transitions, one file per noun. `table` lists them all; a command that only reads loads none."""

@@ -1,14 +1,16 @@
-"""accept: events, their admissions and their runs become rows; known identities map onto what they became before."""
+"""accept: stores events, their admissions and their runs. A known identity maps onto its earlier result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pydantic_core import to_json
 
 from wakeful.model import Arrival, Claim, Receipt, Step
 from wakeful.stores.lanes import Lanes
+from wakeful.stores.notes import note
 from wakeful.stores.request import Others, Ready, Request
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.admit import admit
@@ -24,10 +26,10 @@ from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
 @dataclass(slots=True)
 class AcceptEvents(Request[list[Receipt]]):
-    """Store events with what becomes of them. All of them or, on an error, none.
+    """Store events, their admissions and their runs, all or none. Returns a receipt for each event.
 
-    `idempotency` is (key, digest of the request): the same key again gets the first answer, or IdempotencyConflict.
-    With `claim` and `step` the events come from inside a run: they are stored together with its checkpoint.
+    `idempotency` is (key, digest of the request): a repeated key gets the first answer, or IdempotencyConflict if the digest differs.
+    With `claim` and `step`, the events come from inside a run and are stored together with its checkpoint; refused if the claim is lost.
     """
 
     app: str
@@ -35,20 +37,18 @@ class AcceptEvents(Request[list[Receipt]]):
     idempotency: tuple[str, str] | None = None
     claim: Claim | None = None
     step: Step | None = None
-    written: Callable[[Receipt], str] | None = None  # what the checkpoint says; else the receipt
-    adopts: bool = False  # the run that was made is a child: its end is told to the step
+    # The new run is a child, whose end is told to the step: the facts that the step notes beside the child.
+    adopts: Mapping[str, Any] | None = None
     matches: Matches | None = None
-    woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for this: (app, agent)
+    woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for these events: (app, agent)
     locks: tuple[HeldLock, ...] = ()
-    alarmed: bool = False  # a loop was stopped, or a condition ran out of its budget: there is an alarm to tell
+    alarmed: bool = False  # a loop was stopped or a condition exceeded its budget: an alarm is open
 
     @property
-    def process(self) -> str | None:
+    def fenced_by(self) -> str | None:
         return None if self.claim is None else self.claim.process
 
-    fenced = True
     plain = True
-    may_wake = True
 
     @property
     def patient(self) -> bool:
@@ -80,16 +80,16 @@ class AcceptEvents(Request[list[Receipt]]):
                         others.hear(self.app, one.agent)
 
 
-# What a run may wait for: not what came too late.
+# A run may wait for events in these states, but not for one that expired.
 BRINGS = frozenset({"accepted", "unmatched"})
 
 
 def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transaction[list[Result]]:
-    """1. Take the idempotency keys; a request whose key was taken before is answered or refused, and stores nothing.
-    2. Save the checkpoints that go with events from inside runs; a lost claim stores no event. 3. Insert the events, each
-    under the name by which it is known already, if there is one;
-    those that come back are new. 4. Of these, decide what closes a loop, and insert what they become. 5. Count the others as
-    duplicates, and keep what conflicts. 6. Write the answers beside the keys.
+    """1. Take the idempotency keys. A request whose key was taken before is answered or refused, and stores nothing.
+    2. Save the checkpoints of events from inside runs; a lost claim stores no event. 3. Insert the events, each under the
+    key by which it is already known, if there is one; rows that come back are new. 4. Judge the new events that close a
+    loop, and insert admissions and runs. 5. Count the others as duplicates, and record conflicts. 6. Store the answers
+    with the idempotency keys.
     """
     results: list[Result | None] = [None] * len(requests)
     repeats = yield from take_keys(now, requests, results)
@@ -100,9 +100,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     if any(arrival.aliases for number in pending for arrival in arrivals[number]):
         arrivals = yield from _by_other_names(now, {number: requests[number].app for number in pending}, arrivals)
     rows = [_event_row(now, requests[number].app, arrival) for number in pending for arrival in arrivals[number]]
-    rows.sort(
-        key=lambda row: str(row[1])
-    )  # in order of key, so that two processes never wait for each other in a circle
+    rows.sort(key=lambda row: str(row[1]))  # in order of key, so that two processes cannot deadlock
     inserted = yield "insert_event", rows
     new = {row[0]: row[1] for row in inserted}
     judged = yield from _judge(now, requests, arrivals, new)
@@ -114,7 +112,7 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     for number in pending:
         receipts: list[Receipt] = []
         for arrival in arrivals[number]:
-            seq = new.pop(arrival.key, None)  # a second one with the same key in the same batch is its duplicate
+            seq = new.pop(arrival.key, None)  # the same key again in the same batch is a duplicate
             if seq is not None:
                 arrival = judged.get(arrival.key, arrival)
                 fresh.append((requests[number].app, seq, arrival))
@@ -153,10 +151,10 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
 def _by_other_names(
     now: int | None, apps: dict[int, str], given: dict[int, list[Arrival]]
 ) -> Transaction[dict[int, list[Arrival]]]:
-    """The arrivals, with those that are known by another name under the key of the event which they repeat. What such a one
-    brings of new names are names of that event, too.
+    """Replace the key of each arrival that is known by another name with the key of the event that it repeats. New names of
+    such an arrival become names of that event too.
     """
-    named: dict[str, tuple[str, str]] = {}  # of several with one name in a batch, the first has it
+    named: dict[str, tuple[str, str]] = {}  # if several in a batch share a name, it belongs to the first
     for number, arrivals in given.items():
         for arrival in arrivals:
             for alias in arrival.aliases:
@@ -185,7 +183,7 @@ def _by_other_names(
 def _judge(
     now: int | None, requests: Sequence[AcceptEvents], arrivals: dict[int, list[Arrival]], new: dict[str, int]
 ) -> Transaction[dict[str, Arrival]]:
-    """New events that close a loop, and what becomes of them instead where policy says no."""
+    """New events that close a loop and that policy denies, with their changed admissions."""
     closing: dict[str, tuple[str, Arrival]] = {}
     for number, some in arrivals.items():
         for arrival in some:
@@ -224,8 +222,8 @@ def _receipt(arrival: Arrival) -> Receipt:
 def _insert_consequences(
     now: int | None, fresh: list[tuple[str, int, Arrival]]
 ) -> Transaction[tuple[dict[int, list[str]], list[tuple[int, str, str]], Woken]]:
-    """Admissions and runs. Where an agent has order or limits, what becomes of an event is decided now: the runs of those,
-    (event, agent, why) of those that got none, and who is to go on because of that.
+    """Insert admissions and runs. For agents with order or limits, the admission is decided here. Returns the runs of these events,
+    (event, agent, reason) of those that got no run, and the callers to wake.
     """
     admissions: list[tuple[object, ...]] = []
     runs: list[tuple[object, ...]] = []
@@ -274,7 +272,7 @@ def _insert_consequences(
 def _bring_to_waits(
     now: int | None, fresh: list[tuple[str, int, Arrival]], stored: list[tuple[AcceptEvents, Result | None]]
 ) -> Transaction[None]:
-    """Runs that wait for one of these events go on. An event that nobody takes but somebody waits for is accepted."""
+    """Resume runs that wait for one of these events. An unmatched event that a run waits for counts as accepted."""
     seqs = {arrival.key: seq for _, seq, arrival in fresh if arrival.state in BRINGS}
     if not seqs or not (yield "any_wait", [()]):
         return
@@ -293,7 +291,7 @@ def _bring_to_waits(
 
 
 def _asked_to_stop(request: AcceptEvents) -> list[tuple[str, str]]:
-    """Agents whose runs may have been asked to stop, to make room for a new one: their owners must look."""
+    """Agents whose runs may have been asked to stop to make room for a new one: the workers that run them must look."""
     return [
         (request.app, admission.agent)
         for arrival in request.arrivals
@@ -303,7 +301,7 @@ def _asked_to_stop(request: AcceptEvents) -> list[tuple[str, str]]:
 
 
 def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
-    """A run that called another hears of its end, also if the other was there already."""
+    """Record the caller of each called run, so that it is told of the end, also if the run existed before."""
     rows = [
         (receipts[0].runs[0], request.arrivals[0], request.claim.seq, request.step.key)
         for request, receipts in stored
@@ -329,12 +327,12 @@ def _adopt_children(stored: list[tuple[AcceptEvents, Result | None]]) -> Transac
 
 
 def _joined_by_key(run: str, arrival: Arrival) -> bool:
-    """Is it the run of an earlier event of the same key? That one may have a caller of its own."""
+    """Whether it is the run of an earlier event with the same `once=` key. That run may already have a caller."""
     return any(one.flow is not None and one.flow.once is not None and one.run_id != run for one in arrival.admissions)
 
 
 def _tell_in_vain(now: int | None, stored: list[tuple[AcceptEvents, Result | None]]) -> Transaction[None]:
-    """A call that no run came of: its step has failed from the start, so that nobody waits for nothing."""
+    """A call that led to no run: fail its step at once, so that the caller does not wait for nothing."""
     failed = []
     for request, receipts in stored:
         if not request.adopts or request.claim is None or request.step is None:
@@ -351,12 +349,12 @@ def _tell_in_vain(now: int | None, stored: list[tuple[AcceptEvents, Result | Non
 def _save_checkpoints(
     now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
 ) -> Transaction[None]:
-    """A run's event and its checkpoint are stored together. The checkpoint's result is the receipt."""
+    """Store a run's event together with its checkpoint. The checkpoint's result is the receipt."""
     inside = []
     for number, request in enumerate(requests):
         if results[number] is None and request.claim is not None and request.step is not None:
             request.step.result = _written(request, _receipt(request.arrivals[0]))
-            if request.adopts:  # said anew each time that this transaction is tried
+            if request.adopts:  # set again each time this transaction is retried
                 request.step.state, request.step.error = "waiting", None
             inside.append((number, SaveSteps(request.claim, [request.step], request.locks)))
     if not inside:
@@ -370,7 +368,7 @@ def _save_checkpoints(
 def _correct_checkpoints(
     now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
 ) -> Transaction[None]:
-    """What was expected to be new and was known already: the checkpoint says so too, as a resume will read it."""
+    """Correct checkpoints whose event turned out to be known: a resume must read the actual receipt."""
     corrected = []
     for request, receipts in zip(requests, results, strict=True):
         if request.claim is not None and request.step is not None and isinstance(receipts, list):
@@ -383,4 +381,7 @@ def _correct_checkpoints(
 
 
 def _written(request: AcceptEvents, receipt: Receipt) -> str:
-    return to_json(receipt.to_json()).decode() if request.written is None else request.written(receipt)
+    if request.adopts is None:
+        return to_json(receipt.to_json()).decode()
+    child = receipt.runs[0] if receipt.runs else None
+    return note(to_json({"child": child, **request.adopts}).decode())

@@ -1,15 +1,15 @@
-"""What becomes of new events of agents with order or limits: a run of their own, a place in a gathering one, or none.
+"""Admission of new events for agents with order or limits: each gets a run of its own, joins a gathering run, or gets none.
 
-Decided under the lock of the key (see `keys.py`), for all waiting events at once, in the order in which they came:
+Decided under the lock of the key (see `keys.py`), for all waiting events at once, in the order of their arrival:
 
-    queue       each gets a run, at the end of its key
-    skip        none, while a run of the key is not over
-    replace     the newest gets a run; those that have not started are cancelled, the one that has is asked to stop
-    debounce    the newest gets a run that waits for a newer one; the one that was waiting is cancelled
-    batch       they join the run that gathers, as far as it has room, and the rest gathers in new ones
+    queue       each event gets a run, at the end of its key's queue
+    skip        no run, while a run of the key is open
+    replace     the newest event gets a run; runs that have not started are cancelled, a started one is asked to stop
+    debounce    the newest event gets a run that waits for a newer one; the run that was waiting is cancelled
+    batch       events join the gathering run while it has room, and the rest gather in new runs
 
-A claim does not take the key's lock. So what is done to a run that has not started asks for that in the same statement, and
-whoever commits first wins: an event whose gathering run was just claimed gathers in a new one.
+A claim does not take the key's lock. So each statement that changes a run that has not started checks that itself, and the first to
+commit wins: an event whose gathering run was just claimed gathers in a new one.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SUPERSEDED = to_json(Outcome("cancelled")).decode()
 
 @dataclass(slots=True)
 class NewRun:
-    """A run that begins with these events; `wait`: it gathers so long."""
+    """A new run for these events; with `wait`, it gathers for that long."""
 
     entries: list[Entry]
     since: Microseconds | None = None
     wait: Microseconds | None = None
     longest: Microseconds | None = None
     place: int | None = None
-    goes: int | None = None  # its turn is now, so many microseconds before the last of those that go at once
+    goes: int | None = None  # its turn is now: the microseconds before the last of those that start at once
 
     @property
     def first(self) -> Entry:
@@ -71,7 +71,7 @@ class NewRun:
 
 
 class Open(NamedTuple):
-    """A run of a key that is not over."""
+    """An open run of a key."""
 
     seq: int
     id: str
@@ -84,7 +84,7 @@ class Open(NamedTuple):
 
 
 class Gathering(NamedTuple):
-    """A run that has not started, and waits for more events or a newer one."""
+    """A run that has not started and waits for more events or a newer one."""
 
     seq: int
     id: str
@@ -94,7 +94,7 @@ class Gathering(NamedTuple):
 
 @dataclass(slots=True)
 class Joined:
-    """New events of a run that gathers, behind those that it has."""
+    """Events that join a gathering run, after the `before` events that it has."""
 
     seq: int
     before: int
@@ -103,7 +103,7 @@ class Joined:
 
 @dataclass(slots=True)
 class Crossing:
-    """What is there already of a key, and what new events do to it."""
+    """The new events of a key, and the existing runs that they affect."""
 
     entries: list[Entry]
     open: list[Open] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Crossing:
 
     @property
     def flow(self) -> Flow:
-        """As it was declared for the newest of them."""
+        """As declared for the newest event."""
         return self.entries[-1].flow
 
 
@@ -120,9 +120,9 @@ Crossings = dict[Lane, Crossing]
 
 
 def admit(now: int | None, entries: Sequence[Entry]) -> Transaction[Woken]:
-    """What was handled before by its `once=` joins that run. Of the rest: 1. What is there of each key? 2. Take away or join what has not started; the rows that come back say where that was in
-    time. 3. The rest gets new runs, with places. 4. Write all of it down. Returns who is to go on, because a run that it called
-    gave way.
+    """Events whose `once=` key was handled before join that run. For the rest: 1. Read the open and gathering runs of each key.
+    2. Supersede or join runs that have not started; the rows that come back say which were still in time. 3. The rest get new
+    runs with places. 4. Store all of it. Returns the callers to wake because a run that they called was superseded.
     """
     admitted = entries
     for entry in entries:
@@ -158,7 +158,7 @@ def _look(crossings: Crossings) -> Transaction[None]:
 
 
 def _supersede(now: int | None, crossings: Crossings) -> Transaction[tuple[set[int], Woken]]:
-    """Those that have not started give way to the newest event, and who called them is told; one that has started is asked to
+    """Cancel runs that have not started in favour of the newest event, and tell their callers. Started runs are asked to
     stop.
     """
     chosen: dict[int, str] = {}
@@ -183,7 +183,7 @@ def _supersede(now: int | None, crossings: Crossings) -> Transaction[tuple[set[i
             answer = answer_of(run, "cancelled", None, None, chosen[seq])
             woken += yield from tell(now, [(parent, key)], run, "cancelled", answer)
     for crossing in crossings.values():
-        if crossing.flow.overlap == "replace":  # claimed just before
+        if crossing.flow.overlap == "replace":  # claimed just before the update: ask these to stop
             started |= {run.seq: chosen[run.seq] for run in crossing.open if run.seq in chosen.keys() - gone}
     if started:
         yield "ask_to_stop", [(now, seq, 'overlap="replace"', started[seq]) for seq in sorted(started)]
@@ -191,7 +191,7 @@ def _supersede(now: int | None, crossings: Crossings) -> Transaction[tuple[set[i
 
 
 def _join(now: int | None, crossings: Crossings) -> Transaction[list[Joined]]:
-    """As many events as there is room for join the run that gathers."""
+    """As many events as there is room for join the gathering run."""
     wanted: dict[int, Crossing] = {}
     rows = []
     for crossing in crossings.values():
@@ -217,7 +217,7 @@ def _join(now: int | None, crossings: Crossings) -> Transaction[list[Joined]]:
 
 
 def _begin(crossing: Crossing, superseded: set[int]) -> Iterator[NewRun]:
-    """The runs that the events of a key begin; what becomes of the others is noted with them."""
+    """The new runs for the events of a key. The admission of the other events is set here."""
     entries, flow, gathering = crossing.entries, crossing.flow, crossing.gathering
     if flow.batch is not None:
         most, wait = flow.batch
@@ -244,7 +244,7 @@ def _begin(crossing: Crossing, superseded: set[int]) -> Iterator[NewRun]:
 
 
 def _newest_of(entries: list[Entry]) -> Entry:
-    """Several that came at the same time: the last of them stands for all."""
+    """Of several events that came together, the last one gets the run and supersedes the others."""
     for entry in entries[:-1]:
         entry.become("superseded", _replaced_by(entries[-1]))
     return entries[-1]
@@ -255,7 +255,7 @@ def _replaced_by(entry: Entry) -> str:
 
 
 def insert_runs(now: int | None, runs: Sequence[NewRun], joined: Sequence[Joined] = ()) -> Transaction[None]:
-    """Runs with their places, and which events each of those that gather is over."""
+    """Insert runs with their places, and the member events of the gathering ones."""
     counts: dict[Lane, int] = {}
     ordered = [run for run in runs if run.first.flow.ordered]
     for run in ordered:
@@ -283,7 +283,7 @@ def insert_runs(now: int | None, runs: Sequence[NewRun], joined: Sequence[Joined
 
 
 def _let_go_at_once(ordered: Sequence[NewRun]) -> Transaction[None]:
-    """Whose turn it is already: nobody, or not as many as may, is before them. Most runs find their key free."""
+    """Mark runs whose turn is now: fewer runs are before them than `per_key` allows. Most runs find their key free."""
     waiting: dict[Lane, list[NewRun]] = {}
     for run in ordered:
         waiting.setdefault(run.first.lane, []).append(run)
@@ -298,7 +298,7 @@ def _let_go_at_once(ordered: Sequence[NewRun]) -> Transaction[None]:
 
 
 def latest(entries: Sequence[Entry]) -> Microseconds | None:
-    """When the last of these events expires; None if one does not."""
+    """When the last of these events expires; None if one never does."""
     times = [entry.expires_at for entry in entries]
     known = [time for time in times if time is not None]
     return max(known) if len(known) == len(times) else None

@@ -1,15 +1,16 @@
-"""Alarms, after they were raised: told by an event, changed by people, resolved when what they were raised for is over."""
+"""Open alarms: people are notified by an event, change them, and they resolve when their cause is over."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from wakeful.clock import Microseconds, readable
 from wakeful.model import AlarmState, Arrival
+from wakeful.stores.judging import Judge
 from wakeful.stores.request import Audit, ByPerson, Others, Ready, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.misfits import Matches
 from wakeful.stores.verbs.people import resolve_alarms
@@ -19,7 +20,7 @@ AlarmVerb = Literal["acknowledge", "mute", "resolve"]
 
 @dataclass(frozen=True, slots=True)
 class StoredAlarm:
-    """An alarm as whoever tells it finds it."""
+    """An alarm as the notifier reads it."""
 
     key: str
     state: AlarmState
@@ -32,29 +33,27 @@ class StoredAlarm:
     owner: str | None
     incident: int
     loud: bool
-    told: int  # how often it was told before
+    told: int  # how often people were notified before
     acknowledged_by: str | None
-    addressee: str | None = None  # the channel that it goes to, before the owner's
-    remind_at: Microseconds | None = None  # it is told once more then, and not again and again
-    ending: str | None = None  # how it ended, where that is known
+    addressee: str | None = None  # the channel to use instead of the owner's
+    remind_at: Microseconds | None = None  # when to remind, once
+    ending: str | None = None  # how it ended, if that is known
 
 
 @dataclass(slots=True)
 class TellAlarms(Request[list[StoredAlarm]]):
-    """Tell what is to be told of an app's alarms. `arrive` makes the event of each; None: it is not told by an event, only
-    handed back. The events are accepted and the alarms marked in one transition, so that each is told once, by whichever
-    process. Comes back with those that were told.
+    """Notify people of an app's due alarms, and return these. `arrive` makes the event for each; if it returns None, the alarm is only
+    returned. The events are accepted and the alarms marked in one transaction, so that only one of several processes notifies
+    people of each alarm.
     """
 
     app: str
-    agent: str  # to which the events are addressed
+    agent: str  # that receives the events
     most: int
     repeat: Microseconds | None
-    arrive: Callable[[StoredAlarm], Arrival | None]
+    arrive: Judge[[StoredAlarm], Arrival | None]
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
-
-    may_wake = True
 
     def readies(self) -> Ready | None:
         return Ready(self.app, frozenset({self.agent}))
@@ -66,7 +65,7 @@ class TellAlarms(Request[list[StoredAlarm]]):
 
 @dataclass(slots=True)
 class ResolveAlarms(Request[None]):
-    """What these were raised for is over. One that is not open stays as it is."""
+    """Resolve alarms whose cause is over. An alarm that is not open stays as it is."""
 
     keys: Sequence[str]
 
@@ -76,7 +75,7 @@ class ResolveAlarms(Request[None]):
 
 @dataclass(frozen=True, slots=True)
 class AlarmChanged:
-    """What it was, and what it is now. `refused` says why nothing was changed."""
+    """The state before and after. `refused` says why nothing was changed."""
 
     app: str
     was: AlarmState
@@ -86,11 +85,11 @@ class AlarmChanged:
 
 @dataclass(slots=True)
 class ChangeAlarm(ByPerson[AlarmChanged | None]):
-    """A person acknowledges an alarm, mutes it for some time, or says that it is over."""
+    """A person acknowledges, mutes or resolves an alarm. None if it does not exist; refused if its state does not allow the change."""
 
     key: str
     verb: AlarmVerb
-    span: Microseconds = 0  # how long it is muted
+    span: Microseconds = 0  # how long to mute
 
     def audit(self, result: AlarmChanged | None) -> Audit | None:
         if result is None or result.refused is not None:
@@ -101,8 +100,8 @@ class ChangeAlarm(ByPerson[AlarmChanged | None]):
 
 
 def tell_alarms(now: int | None, requests: Sequence[TellAlarms]) -> Transaction[list[list[StoredAlarm]]]:
-    """1. Those that are due; the rows are ours until the commit, and others pass over them. 2. Their events, by the door's own
-    way. 3. When to tell them again. One that is acknowledged or resolved meanwhile was so before, or will be after this.
+    """1. Lock the due alarms until the commit; other processes skip them. 2. Accept their events as any event. 3. Store when to notify
+    again. An acknowledgement or resolution at the same time happens before or after this, because the rows are locked.
     """
     results = []
     for request in requests:
@@ -126,7 +125,7 @@ def resolve_named(now: int | None, requests: Sequence[ResolveAlarms]) -> Transac
 
 
 def change_alarms(now: int | None, requests: Sequence[ChangeAlarm]) -> Transaction[list[AlarmChanged | None]]:
-    """In the order of their keys: the rows are locked."""
+    """In order of key, because the rows are locked."""
     results: dict[int, AlarmChanged | None] = {}
     for number in sorted(range(len(requests)), key=lambda one: requests[one].key):
         results[number] = yield from _change(now, requests[number])
@@ -156,11 +155,11 @@ def _change(now: int | None, request: ChangeAlarm) -> Transaction[AlarmChanged |
 
 def _refusal(request: ChangeAlarm, state: AlarmState, by: str | None, *, loud: bool) -> str | None:
     if state == "resolved":
-        return "is resolved already: there is nothing to " + request.verb
+        return "is already resolved: there is nothing to " + request.verb
     if request.verb == "acknowledge" and state == "acknowledged":
-        return f"is acknowledged already, by {by}"
+        return f"is already acknowledged, by {by}"
     if request.verb == "mute" and loud:
-        return "cannot be muted: it is heard until somebody acknowledges it, or does what it asks for"
+        return "cannot be muted: notifications continue until a person acknowledges it or does what it asks for"
     return None
 
 
@@ -184,3 +183,14 @@ def alarm_of(row: Row) -> StoredAlarm:
         remind_at,
         ending,
     )
+
+
+async def first_to_tell(database: Fetcher, app: str) -> Microseconds | None:
+    """The time until the next notification about an alarm of an app; None if there is none."""
+    rows = await database.fetch("first_to_tell", database.read_clock(), app)
+    return rows[0][0] if rows else None
+
+
+async def open_alarms(database: Fetcher, app: str) -> list[tuple[str, Microseconds]]:
+    """The keys of the open alarms of an app, and when each was raised last."""
+    return [(row[0], row[1]) for row in await database.fetch("open_alarms_of_app", app)]

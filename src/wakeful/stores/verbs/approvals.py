@@ -1,4 +1,4 @@
-"""Approvals: what runs ask people, and the answers."""
+"""Approvals that runs ask for, and people's answers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Approval:
 
 @dataclass(slots=True)
 class AskPerson(OfRun[None]):
-    """An approval, and the step that waits for its answer. `again`: why the answer that came did not do."""
+    """Open an approval, with the step that waits for the answer. `again`: why the previous answer was rejected."""
 
     app: str
     step: Step
     approval: Approval
     again: str | None = None
-    alarm: Alarm | None = None  # by which somebody hears of it, until it is answered or given up
+    alarm: Alarm | None = None  # notifies people; resolved when the approval is answered or expires
 
     def alarming(self) -> bool:
         return self.alarm is not None
@@ -45,7 +45,7 @@ class AskPerson(OfRun[None]):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What an answer found: `first` says whether it is the one that stands."""
+    """The result of an answer. `first`: it was the first one and counts."""
 
     id: str
     run: str
@@ -56,20 +56,20 @@ class Answered:
 
 @dataclass(slots=True)
 class AnswerApproval(ByPerson[Answered | None]):
-    """A person's answer (JSON). The first stands."""
+    """Answer an approval with JSON. The first answer counts; for a later one, the result says who answered. None if there is no such
+    approval.
+    """
 
     id: str
     answer: str
     woken: list[tuple[str, str]] = field(default_factory=list)
-
-    may_wake = True
 
     def audit(self, result: Answered | None) -> Audit | None:
         return None if result is None or not result.first else Audit("answer", None, self.id, self.note)
 
 
 def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[list[ClaimLost | None]]:
-    """The approval and the step that waits for its answer."""
+    """Open each approval together with its waiting step. Refused if the claim is lost."""
     results: list[ClaimLost | None] = []
     for request in requests:
         claim, step, asked = request.claim, request.step, request.approval
@@ -108,8 +108,8 @@ def answer_approvals(
             continue
         identifier, app, agent, _, key, state, _, answered_by, _, run = found[0]
         if identifier != digest(run, key):
-            # The question that people read belongs to its id. Its row was made to point at another step, which would take their answer.
-            message = f"approval {identifier} was tampered with: it points at a step of run {run} that did not ask it. {WHAT_TO_DO}"
+            # The id is derived from the run and the step. Here the row was changed to point at another step, which would get the answer.
+            message = f"approval {identifier} was tampered with: it points at a step of run {run} that did not ask for it. {WHAT_TO_DO}"
             results.append(PayloadTampered(message))
             continue
         answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]

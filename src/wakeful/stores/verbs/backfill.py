@@ -1,23 +1,27 @@
-"""Occurrences that are over, done after all: their events, and the ledger that says so, in one transaction."""
+"""Backfill: fires past occurrences. Their events and their rows in the ledger are one transaction."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+
+from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import Arrival, OccurrenceState
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.timing import Fired, StoredSchedule
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.with_events import WithEvents
 
+LEDGER_PAGE = 5_000
+
 
 @dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """A row of the ledger: these occurrences ended like that."""
+class OccurrenceRow:
+    """A row of the ledger: the state that these occurrences ended in."""
 
     seq: int
     state: OccurrenceState
@@ -27,10 +31,10 @@ class LedgerRow:
 
 @dataclass(slots=True)
 class FillOccurrences(WithEvents[Fired], ByPerson[Fired]):
-    """Fire occurrences of a schedule that are over, each as a row of its own in the ledger, and count them on the row that they
-    had, `redoes`: None for one that had none. `accept` has one arrival for each of the `occurrences`.
+    """Fire past occurrences of a schedule. Each gets a row of its own in the ledger and is counted on the row that it had before,
+    `redoes`; None if it had none. `accept` has one arrival for each of the `occurrences`.
 
-    One whose event is there already was done before, by whomever: for that one nothing happens.
+    An occurrence whose event exists was already done, perhaps by another process; it is skipped.
     """
 
     schedule: StoredSchedule
@@ -52,8 +56,8 @@ class FillOccurrences(WithEvents[Fired], ByPerson[Fired]):
 
 
 def fill_occurrences(now: int | None, requests: Sequence[FillOccurrences]) -> Transaction[list[Fired]]:
-    """1. The events; whoever comes second finds them there. 2. A row for each that is new. 3. Count them on the rows they had,
-    in order, so that two who do that at once never wait for each other in a circle.
+    """1. Accept the events; a second process finds them as duplicates. 2. Insert a row for each new one. 3. Count them on their
+    previous rows, in order, so that two processes cannot deadlock.
     """
     answers = yield from accept_events(now, [one.accept for one in requests])
     rows: list[Row] = []
@@ -82,7 +86,31 @@ def fill_occurrences(now: int | None, requests: Sequence[FillOccurrences]) -> Tr
 
 
 def refusal(arrival: Arrival) -> str:
-    """What the door made of an event that no run came of."""
+    """Why an accepted event led to no run."""
     for admission in arrival.admissions:
         return f"{admission.state}: {admission.reason}" if admission.reason else admission.state
     return "no agent took it"
+
+
+async def ledger_between(
+    database: Fetcher, schedule: int, first: Microseconds, last: Microseconds
+) -> AsyncIterator[list[OccurrenceRow]]:
+    """The ledger of a schedule between two times, page by page."""
+    after = (-1, -1)
+    while True:
+        rows = await database.fetch("ledger_between", schedule, first, last, *after, LEDGER_PAGE)
+        page = [OccurrenceRow(*row) for row in rows]
+        yield page
+        if len(page) < LEDGER_PAGE:
+            return
+        after = (page[-1].last, page[-1].seq)
+
+
+async def known_events(database: Fetcher, keys: list[str]) -> set[str]:
+    """Those of the keys under which an event is stored."""
+    return {row[0] for row in await database.fetch("known_events", to_json(keys).decode())}
+
+
+async def not_begun(database: Fetcher, ids: list[str]) -> list[str]:
+    """Those of the runs that no worker has begun."""
+    return [row[0] for row in await database.fetch("not_begun", to_json(ids).decode())]

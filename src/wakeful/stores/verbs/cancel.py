@@ -1,4 +1,4 @@
-"""cancel: a run stops before it is done. What it prepared is dropped at the end; what it did, a worker undoes before that."""
+"""cancel: stops a run before it is done. A worker first undoes its effects; prepared deliveries and effects are dropped at the end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic_core import from_json, to_json
 from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import FINAL_RUN_STATES, Claim, Outcome, RunState
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready
+from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready, stands_for
 from wakeful.stores.tampered import plain
-from wakeful.stores.transaction import Count, Row, Transaction
+from wakeful.stores.transaction import Count, Fetcher, Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_approvals
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Cancelled:
-    """What became of it. `now`: `cancelled` at once; or `ready`, for a worker to undo what it did; or still `running`, until
-    its next step. `refused` says why nothing was changed.
+    """The result. `now` is `cancelled` if the run ended at once, `ready` if a worker has to undo its effects, or `running` until its
+    next step. `refused` says why nothing was changed.
     """
 
     run: str
@@ -39,21 +39,21 @@ class Cancelled:
 
 @dataclass(slots=True)
 class CancelRun(ByPerson[Cancelled | None]):
-    """A person, or the run that called it, wants a run to stop. One that never did anything outside is over at once; of any
-    other a worker undoes what it did. The runs that it called and that are not over are cancelled with it.
+    """Stop a run, for a person or for the run that called it. A run without effects ends at once; for any other, a worker undoes the
+    effects first. Open runs that it called are cancelled in the same transaction. None if there is no such run.
 
-    With `claim` only this attempt of it is meant, by whoever has it: ClaimLost if that is over.
+    With `claim`, only this attempt is meant: ClaimLost if it is over.
     """
 
     id: str
     claim: Claim | None = None
-    undo: bool = True  # False: it is over at once, and what it did stays: no worker has its code any more
+    undo: bool = True  # False: the run ends at once and its effects stay, because no worker has its code any more
 
     @property
     def process(self) -> str | None:
         return None if self.claim is None else self.claim.process
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def lock_keys(self, lanes: Lanes) -> None:
         lanes.named.add(self.id)
@@ -63,7 +63,7 @@ class CancelRun(ByPerson[Cancelled | None]):
             heard.stops(CancelAsked(result.run, self.by.name, self.note))
 
     def audit(self, result: Cancelled | None) -> Audit | None:
-        """Who asked a run to stop was written down then: the worker that obeys writes nothing more."""
+        """The request of the person was recorded before: a worker that obeys it records nothing more."""
         if result is None or result.refused is not None or self.claim is not None:
             return None
         return Audit("cancel", None, result.run, self.note)
@@ -71,13 +71,13 @@ class CancelRun(ByPerson[Cancelled | None]):
 
 @dataclass(slots=True)
 class FinishCancelled(OfRun[None]):
-    """A run that was to stop has undone what it did: it is over. Nothing that it had prepared leaves any more."""
+    """End a cancelled run whose effects are undone, and drop what it had prepared. Refused if the claim is lost."""
 
     app: str
     reason: str
     outcome: Outcome
 
-    ends_a_run = True
+    ended = stands_for("claim")
 
     def lock_keys(self, lanes: Lanes) -> None:
         if self.claim.key is not None:
@@ -93,14 +93,14 @@ class FinishCancelled(OfRun[None]):
         others.all = True  # runs that it called may have been asked to stop
 
     def follow(self, _: None, heard: Heard) -> None:
-        heard.stops(None)  # the runs that it called may run here
+        heard.stops(None)  # the runs that it called may run in this process
 
 
 NOT_DONE = to_json({"type": "Cancelled", "message": "not done before its run was cancelled"}).decode()
 
 
-class Found(NamedTuple):
-    """A run as it is before it is asked to stop."""
+class RunToCancel(NamedTuple):
+    """A run before it is asked to stop."""
 
     seq: int
     id: str
@@ -115,11 +115,11 @@ class Found(NamedTuple):
     token: int
     key: str | None
     error: str | None
-    failed: bool  # what it did is being undone because it failed
+    failed: bool  # its effects are being undone because it failed
 
 
-class Ending(NamedTuple):
-    """A run that is over now, for good or until a person replays it."""
+class StoppedRun(NamedTuple):
+    """A run that has ended, for good or until a person replays it."""
 
     seq: int
     id: str
@@ -138,8 +138,9 @@ def cancel_runs(now: int | None, requests: Sequence[CancelRun]) -> Transaction[l
 
 
 def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | ClaimLost | None]:
-    """1. Lock what is below it. 2. What is it now? 3. If it runs, its owner is asked. If it did something outside, a worker is; a
-    dead letter waits for its turn in the order of its key. Else it is over. 4. The same for the runs that it called.
+    """1. Lock the runs and rows below it. 2. Read the run. 3. If it is running, ask its worker to stop it. If it has effects, ready it
+    for a worker to undo them; a dead letter waits for its turn in the order of its key. Otherwise end it. 4. The same for the runs
+    that it called.
     """
     for (seq,) in (yield "seq_of_run", [(request.id,)]):
         yield from lock_children(seq)
@@ -147,7 +148,7 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
     rows = yield "find_run_to_cancel", [(request.id,)]
     if not rows:
         return None
-    run = Found(*rows[0])
+    run = RunToCancel(*rows[0])
     if request.claim is not None and (run.token, run.state) != (request.claim.token, "running"):
         return lost(request.claim)
     at_work = (yield "family_at_work", [(run.root, run.seq)]) if run.state == "dead" else []
@@ -161,14 +162,14 @@ def _cancel(now: int | None, request: CancelRun) -> Transaction[Cancelled | Clai
         then: RunState = "running"
     elif request.undo and (yield "done_outside", [(run.root, run.seq)]):
         way = "revive_to_undo" if run.state == "dead" else "stop_to_undo"
-        yield way, [(now, run.seq, request.by.name, request.note, f"{reason}; what it did is undone first")]
+        yield way, [(now, run.seq, request.by.name, request.note, f"{reason}; its effects are undone first")]
         yield from resolve_held(now, [HeldRun(run.seq, run.app, run.agent, run.id)], reason)
         if run.state == "dead":
             yield from queue([(run, run.seq)])
         then = "ready"
     else:
         yield "cancel_now", [(now, run.seq, request.by.name, request.note, reason, _outcome_of(run))]
-        yield from _wind_up(now, [Ending(run.seq, run.id, run.root, run.app, run.agent, reason)])
+        yield from _wind_up(now, [StoppedRun(run.seq, run.id, run.root, run.app, run.agent, reason)])
         yield from tell_caller(now, run.seq, run.id, "cancelled", reason)
         then = "cancelled"
     yield from _cancel_children(now, run.seq, run.id, request.by, undo=request.undo)
@@ -194,7 +195,7 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
     if attempts:
         yield "insert_attempt", attempts
     endings = [
-        Ending(one.claim.seq, one.claim.id, one.claim.root, one.app, one.claim.agent, one.reason) for one in ended
+        StoppedRun(one.claim.seq, one.claim.id, one.claim.root, one.app, one.claim.agent, one.reason) for one in ended
     ]
     yield from _wind_up(now, endings)
     for one in ended:
@@ -205,7 +206,7 @@ def finish_cancelled(now: int | None, requests: Sequence[FinishCancelled]) -> Tr
 
 
 def lock_children(seq: int) -> Transaction[None]:
-    """Runs that it called, and theirs before them: one that ends has itself, and then tells its caller."""
+    """Lock the runs that it called, deepest first: a run that ends locks itself first and then its caller."""
     for child, _ in (yield "children_at_work", [(seq,)]):
         yield from lock_children(child)
         yield from _lock_awaited(child)
@@ -213,13 +214,13 @@ def lock_children(seq: int) -> Transaction[None]:
 
 
 def _lock_awaited(seq: int) -> Transaction[None]:
-    """What it waits for: whoever brings that has it first, and then the run."""
+    """Lock its waits and approvals: an event or answer that arrives locks these first and then the run."""
     yield "lock_waits", [(seq,)]
     yield "lock_approvals", [(seq,)]
 
 
-def let_go_of_keys(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
-    """Those behind them may go. The keys are locked before anybody looks who is next."""
+def let_go_of_keys(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
+    """Free the keys of these runs for those behind them. The keys are locked before the next runs are read."""
     lanes = sorted({(row[0], row[1], row[2]) for row in (yield "lanes_of_runs", [(run.seq,) for run in runs])})
     if lanes:
         yield Count("lock_keys", [(*lane, 0, 1) for lane in lanes])
@@ -232,11 +233,11 @@ def said(operator: str, note: str | None) -> str:
 
 
 def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[None]:
-    """Dead letters whose effects are undone: nothing that they had prepared happens any more. Those that block keep their keys."""
+    """End dead letters whose effects are undone, and drop what they had prepared. Those that block keep their keys."""
     ordered = sorted(requests, key=lambda one: one.claim.seq)
     yield "end_undoing", [(one.claim.seq,) for one in ordered]
     endings = [
-        Ending(one.claim.seq, one.claim.id, one.claim.root, one.claim.app, one.claim.agent, one.reason or "")
+        StoppedRun(one.claim.seq, one.claim.id, one.claim.root, one.claim.app, one.claim.agent, one.reason or "")
         for one in ordered
     ]
     yield from _drop_prepared(now, endings)
@@ -244,15 +245,15 @@ def end_undone(now: int | None, requests: Sequence[FinishRun]) -> Transaction[No
         yield from _cancel_children(now, one.claim.seq, one.claim.id, Actor(by_failure(one.claim.id), "worker"))
 
 
-def _wind_up(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
-    """Nothing of them happens any more, and nobody need say anything to them."""
+def _wind_up(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
+    """Drop everything that these runs had prepared or waited for, and free their keys."""
     if not runs:
         return
     yield from _drop_prepared(now, runs)
     yield from let_go_of_keys(now, runs)
 
 
-def _drop_prepared(now: int | None, runs: Sequence[Ending]) -> Transaction[None]:
+def _drop_prepared(now: int | None, runs: Sequence[StoppedRun]) -> Transaction[None]:
     yield "discard_deliveries", [(now, run.seq, run.reason) for run in runs]
     yield "abandon_staged", [(now, run.root, run.seq, run.reason) for run in runs]
     yield "withdraw_held", [(now, run.root, run.seq, run.reason) for run in runs]
@@ -267,36 +268,48 @@ def _cancel_children(now: int | None, seq: int, identifier: str, by: Actor, *, u
         yield from _cancel(now, CancelRun(child, undo=undo, by=by, note=cancelled_with(identifier)))
 
 
-def _refusal(run: Found, *, undo: bool) -> str | None:
+def _refusal(run: RunToCancel, *, undo: bool) -> str | None:
     if run.state == "dead":
         return None
     if run.state in FINAL_RUN_STATES:
-        return f"is {run.state}: only what is not over can be cancelled"
-    if not undo:  # whatever was to be undone stays done
+        return f"is {run.state}: only a run that has not ended can be cancelled"
+    if not undo:  # effects that were to be undone stay
         return None
     if run.failed:
-        return f"failed, and what it did is being undone already: `wakeful why {run.id}` tells how far that is"
+        return f"failed, and its effects are already being undone: `wakeful why {run.id}` shows the progress"
     if run.cancel_by is not None:
-        return f"is being cancelled already, by {run.cancel_by}: `wakeful why {run.id}` tells how far that is"
+        return f"is already being cancelled, by {run.cancel_by}: `wakeful why {run.id}` shows the progress"
     return None
 
 
 def _not_beside(at_work: Sequence[Row]) -> str | None:
-    """Runs of a family share their effects: what one of them found is not undone under its hands."""
+    """Runs of a family share effects, so an effect must not be undone while another run of the family uses it."""
     if not at_work:
         return None
-    return f"shares its effects with run {at_work[0][1]}, which is not over yet: wait for that one, or cancel it"
+    return f"shares its effects with run {at_work[0][1]}, which has not ended: wait for that run, or cancel it"
 
 
 def by_failure(identifier: str) -> str:
     return f"run {identifier}, which failed"
 
 
-def _outcome_of(run: Found) -> str:
-    """What was committed stays; an output that was held is dropped."""
+def _outcome_of(run: RunToCancel) -> str:
+    """A committed outcome stays; a held output is dropped."""
     told = (
         Outcome("cancelled") if run.outcome is None else Outcome(**{**from_json(run.outcome), "execution": "cancelled"})
     )
     if run.committed_at is None:
         told = Outcome("cancelled", told.verification)
     return to_json(told).decode()
+
+
+async def failed_with(database: Fetcher, claim: Claim) -> str | None:
+    """Why a run ends dead once its effects are undone; None if it is cancelled."""
+    rows = await database.fetch("failed_with", claim.seq)
+    return rows[0][0] if rows else None
+
+
+async def cancelled_runs(database: Fetcher, app: str, process: str) -> list[tuple[str, str, str | None]]:
+    """The runs of a process that are asked to stop, each with the actor and the note."""
+    rows = await database.fetch("cancelled_runs", app, process)
+    return [(row[0], row[1], row[2]) for row in rows]

@@ -1,5 +1,5 @@
-"""Chains that come back to an agent: how often is counted in the transaction that would begin the next run, and so by all
-processes together. Only events that close a loop, or are too deep in one, come here; all others cost nothing.
+"""Chains that come back to an agent. The rounds are counted in the transaction that would begin the next run, so the count holds over
+all processes. Only events that close a loop, or are too deep in one, come here; other events cost nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms
 
 Place = tuple[str, str, str]  # app, chain, agent
-New = tuple[str, Arrival]  # of which app
+New = tuple[str, Arrival]  # app, event
 
 
 def judge_loops(now: int | None, arrivals: Sequence[New]) -> Transaction[tuple[dict[str, Arrival], bool]]:
-    """1. Count, in the order of the rows' keys. 2. Ask policy about each, in the order in which they came. 3. Who is denied gets no
-    run; of each chain somebody hears once. Returns new events as they became, by their key, and whether there is an alarm.
+    """1. Count, in order of the rows' keys. 2. Ask policy about each event, in order of arrival. 3. Denied events get no run;
+    people are notified once for each chain. Returns the changed events by key, and whether an alarm was opened.
     """
     coming: Counter[Place] = Counter()
     within: dict[Place, int] = {}
@@ -58,7 +58,7 @@ def _loops(arrivals: Sequence[New]) -> list[tuple[str, Arrival, Admission, Loop]
 
 
 def _without(arrival: Arrival, denied: dict[str, Decision]) -> Arrival:
-    """The event without the runs that policy does not allow. A new one: the transaction may be tried again."""
+    """The event without the denied runs. A copy, because the transaction may be retried."""
     admissions = [
         Admission(one.agent, "denied", reason=f"{decision.rule}: {decision.reason}")
         if (decision := denied.get(one.agent)) is not None
@@ -69,12 +69,12 @@ def _without(arrival: Arrival, denied: dict[str, Decision]) -> Arrival:
 
 
 def alarm_of(place: Place, arrival: Arrival, decision: Decision, owner: str | None) -> Alarm:
-    """What somebody hears: the first event that was stopped, why, and how what was stopped can go on."""
+    """The alarm about a stopped loop: the first stopped event, the reason, and how to resume it."""
     app, _, agent = place
     if decision.broken:
         return Alarm(app, f"rule/{app}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}")
     text = (
-        f"agent {agent}: a loop was stopped at event {arrival.id}: {decision.reason}. What was denied can go on by "
+        f"agent {agent}: a loop was stopped at event {arrival.id}: {decision.reason}. To run the denied events: "
         f"`wakeful replay --events {arrival.type} --from 1h --agent {agent} --denied`"
     )
     return Alarm(app, f"loop/{app}/{agent}", text, agent, owner)

@@ -1,4 +1,4 @@
-"""What is noted of runs that meet other code than they began with."""
+"""Records that a run continues with other code than it began with."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from wakeful.stores.verbs.refusal import Refusal, lost
 
 @dataclass(slots=True)
 class NoteChange(OfRun[None]):
-    """A run meets other code than it began with: a fact about that. With `version` it has gone over to that one; with
-    `restart` what it had recorded is dropped, in the same transition.
+    """Record a fact about a run that meets other code than it began with. With `version`, the run moves to that version; with
+    `restart`, its recorded steps are dropped in the same transaction. Refused if the claim is lost.
     """
 
     fact: Step
@@ -30,8 +30,8 @@ class NoteChange(OfRun[None]):
 
 
 def note_changes(now: int | None, requests: Sequence[NoteChange]) -> Transaction[list[Refusal | None]]:
-    """1. The new version, if there is one. 2. What the old one recorded, if it starts from the top. 3. The fact. All fenced by
-    the run's token; the same again is the same write.
+    """1. Set the new version, if there is one. 2. On a restart, drop the recorded steps and waits. 3. Store the fact. All are fenced by
+    the run's token and idempotent.
     """
     results: list[Refusal | None] = []
     for request in sorted(requests, key=lambda one: one.claim.seq):

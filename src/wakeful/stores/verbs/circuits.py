@@ -1,28 +1,29 @@
-"""Circuits: one transition of one row, whichever it is, with the runs that it lets come back."""
+"""Circuits: each change is one transition of one row, together with the parked runs that it releases."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from wakeful.clock import Microseconds
 from wakeful.model import CircuitState, RunState
 from wakeful.stores.alarm import Alarm, circuit_alarm, late_alarm
+from wakeful.stores.judging import Judge
 from wakeful.stores.request import ANYTHING, Audit, ByPerson, Others, Ready, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 if TYPE_CHECKING:
     from wakeful.stores.verbs.progress import LeaveRun
 
-# Before the name of a channel: the name of its circuit.
+# Prefix of a channel's name in the name of its circuit.
 CHANNEL = "channel:"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCircuit:
-    """The row of a dependency that is, or was, down; and what its next state depends on."""
+    """The row of a dependency that is or was down, with the facts that decide its next state."""
 
     name: str
     state: CircuitState
@@ -35,14 +36,14 @@ class StoredCircuit:
     changed_at: Microseconds
     now: Microseconds  # the store's own time
     probe_state: RunState | None = None
-    parked: bool = False  # does anybody wait for it?
-    opened_at: Microseconds | None = None  # since when it is not closed
+    parked: bool = False  # runs are parked for it
+    opened_at: Microseconds | None = None  # since when it has not been closed
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitChange:
-    """What is to become of a circuit: its next state, and how many parked runs come back with it, the oldest first.
-    `probes`: the one that comes back is to try; without one the circuit stays as it was.
+    """The next state of a circuit, and how many parked runs to release, the oldest first. `probes`: the released run is the probe; if
+    there is none to release, the circuit stays as it was.
     """
 
     circuit: StoredCircuit
@@ -54,7 +55,7 @@ class CircuitChange:
 
 @dataclass(frozen=True, slots=True)
 class CircuitChanged:
-    """How a circuit stands now, and how many runs came back."""
+    """The new state of a circuit, and how many runs were released."""
 
     circuit: StoredCircuit
     came_back: int
@@ -63,14 +64,14 @@ class CircuitChanged:
 
 @dataclass(slots=True)
 class ChangeCircuit(Request[CircuitChanged]):
-    """Whatever happens to a circuit, as one transition: `change` is asked while its row is locked, as it is then. `rest` is
-    for one that is made now.
+    """Change a circuit in one transaction: `change` is called with its row, which is locked. `rest` is used if the row is created
+    now.
     """
 
     app: str
     name: str
     rest: Microseconds
-    change: Callable[[StoredCircuit], CircuitChange]
+    change: Judge[[StoredCircuit], CircuitChange]
 
     @property
     def patient(self) -> bool:
@@ -88,14 +89,14 @@ class ChangeCircuit(Request[CircuitChanged]):
 
 @dataclass(slots=True)
 class CloseCircuit(ByPerson[CircuitChanged | None]):
-    """A person knows that a dependency works again: no probe is waited for. Those that are parked come back a few at a time
-    all the same. None comes back when there is no such circuit.
+    """Close a circuit because a person knows that the dependency works; no probe is needed. Parked runs are still released a few at a
+    time. None if there is no such circuit.
     """
 
     app: str
     name: str
 
-    carried_with: ClassVar[type[Request[CircuitChanged]]] = ChangeCircuit  # it locks the same rows
+    carried_with: ClassVar[type[Request[CircuitChanged]]] = ChangeCircuit  # locks the same rows
 
     def audit(self, result: CircuitChanged | None) -> Audit | None:
         return None if result is None else Audit("circuit close", self.app, self.name, self.note)
@@ -104,7 +105,7 @@ class CloseCircuit(ByPerson[CircuitChanged | None]):
 def change_circuits(
     now: int | None, requests: Sequence[ChangeCircuit | CloseCircuit]
 ) -> Transaction[list[CircuitChanged | None]]:
-    """In the order of their names, so that two processes never wait for each other in a circle."""
+    """In order of name, so that two processes cannot deadlock."""
     results: dict[int, CircuitChanged | None] = {}
     for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
         results[number] = yield from _change(now, requests[number])
@@ -112,8 +113,8 @@ def change_circuits(
 
 
 def _change(now: int | None, request: ChangeCircuit | CloseCircuit) -> Transaction[CircuitChanged | None]:
-    """1. Its row, made by the first failure, and locked. 2. What the request makes of it. 3. Those that may come back; the
-    first of them is the probe, where there is to be one. 4. Store it, and tell people.
+    """1. Lock the row, which the first failure creates. 2. Decide the next state. 3. Release parked runs; if a probe is needed, it is
+    the first of them. 4. Store the state, and open or resolve the alarm.
     """
     place = (request.app, request.name)
     if isinstance(request, ChangeCircuit):
@@ -129,7 +130,7 @@ def _change(now: int | None, request: ChangeCircuit | CloseCircuit) -> Transacti
         which = "unpark_probe" if change.probes else "unpark_runs"
         freed = yield which, [(now, *place, change.come_back, change.reason)]
     if change.probes:
-        # Nobody is there to try: then whoever comes next does.
+        # No run is parked to be the probe: the next run that comes is the probe.
         after = replace(after, probe_seq=freed[0][0]) if freed else before
     if after != before:
         yield "save_circuit", [(*place, *_row(after))]
@@ -145,23 +146,23 @@ def _tell(
     change: CircuitChange,
 ) -> Transaction[None]:
     channel = request.name.removeprefix(CHANNEL) if request.name.startswith(CHANNEL) else None
-    # A channel that is down and one that is late are one thing to a person, and one alarm.
+    # To a person, a channel that is down and one that is late are the same problem: one alarm.
     key = circuit_alarm(request.app, request.name) if channel is None else late_alarm(request.app, channel)
     if after.state == "closed" and before.state != "closed":
         yield from resolve_alarms(now, [key])
-        if channel is not None:  # its first message need not wait any longer
+        if channel is not None:  # its first delivery need not wait any longer
             yield "hasten_deliveries", [(now, request.app, channel)]
     elif after.state == "open" and before.state != "open" and change.alarm is not None:
         yield from open_alarms(now, [Alarm(request.app, key, change.alarm)])
 
 
 def closed_by_hand(circuit: StoredCircuit) -> CircuitChange:
-    """One that is closed, or recovers, is left alone."""
+    """A circuit that is closed or recovering stays as it is."""
     return recovers(circuit) if circuit.state in {"open", "probing"} else CircuitChange(circuit)
 
 
 def recovers(circuit: StoredCircuit) -> CircuitChange:
-    """It works again: runs come back a few at a time; without parked runs it is closed."""
+    """The dependency works again: release parked runs a few at a time, or close the circuit if there are none."""
     if not circuit.parked:
         return CircuitChange(closed(circuit))
     back = replace(circuit, state="recovering", next_at=circuit.now, released=0, probe_seq=None, changed_at=circuit.now)
@@ -182,7 +183,7 @@ def closed(circuit: StoredCircuit) -> StoredCircuit:
 
 
 def refuse_parking(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """A run whose circuit was closed in the meantime would wait for nothing: it is ready instead."""
+    """A run whose circuit was closed meanwhile would be parked for nothing: make it ready instead."""
     parking = [one for one in requests if one.state == "parked" and one.parked_for is not None]
     if not parking:
         return
@@ -195,14 +196,14 @@ def refuse_parking(requests: Sequence[LeaveRun]) -> Transaction[None]:
 
 
 def note_parked(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """What each of them waits for."""
+    """Store the circuit that each run is parked for."""
     rows = [(one.claim.seq, one.claim.token, one.parked_for[1]) for one in requests if one.parked_for is not None]
     if rows:
         yield "note_parked", rows
 
 
 def circuit_of(row: Row) -> StoredCircuit:
-    """Out of a row of `find_circuit` or `circuits_of_app`."""
+    """From a row of `find_circuit` or `circuits_of_app`."""
     return replace(StoredCircuit(*row), parked=bool(row[11]))
 
 
@@ -218,3 +219,9 @@ def _row(circuit: StoredCircuit) -> tuple[object, ...]:
         circuit.changed_at,
         circuit.opened_at,
     )
+
+
+async def circuits_of(database: Fetcher, app: str) -> list[StoredCircuit]:
+    """The circuits of an app."""
+    rows = await database.fetch("circuits_of_app", database.read_clock(), app)
+    return [circuit_of(row) for row in rows]

@@ -1,22 +1,25 @@
-"""claim: due runs get an owner and a new token."""
+"""claim: gives due runs an owner and a new token."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import Claim, Outcome, StateRead, Step
-from wakeful.stores.request import ANYTHING, Others, Ready, Request
+from wakeful.stores.judging import Judge
+from wakeful.stores.request import ANYTHING, Others, Ready, Request, stands_for
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.gathered import load_gathered
 from wakeful.stores.verbs.limits import (
+    ClaimRoom,
     Limit,
-    Room,
     fair_shares,
     lift_rates,
     note_starts,
@@ -31,7 +34,7 @@ from wakeful.stores.verbs.versions import Apart, read_aparts
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of how many processes that have an agent this is one, and how many runs of it this one has already."""
+    """How many processes have an agent, and how many of its runs this one already has."""
 
     processes: int
     own: int
@@ -39,48 +42,58 @@ class Share:
 
 @dataclass(slots=True)
 class Claimed:
-    """What a claim brought."""
+    """The result of a claim."""
 
     claims: list[Claim]
-    asked: list[tuple[str, int]]
+    asked: Sequence[tuple[str, int]]
     next_due: Microseconds | None
     solo_waiting: bool
-    alone: bool = False  # it looked only for a run that must go alone
-    left: frozenset[str] = frozenset()  # agents of which some were left to other processes
+    alone: bool = False  # it looked only for a run that must run alone
+    left: frozenset[str] = frozenset()  # agents of which some runs were left to other processes
     failing: frozenset[str] = frozenset()  # agents whose last runs ended dead
+
+
+class Wanted(NamedTuple):
+    """The runs that a worker has room for."""
+
+    agents: Sequence[tuple[str, int]] = ()  # each with the most of its runs
+    alone: bool = True  # no run is under way: a run that must go alone may be taken
+    shares: Mapping[str, Share] = MappingProxyType({})  # where other processes want some too
+    room: int | None = None  # for all agents together, if that is less; then the longest due of all agents go first
+
+
+NOTHING = Wanted()
 
 
 @dataclass(slots=True)
 class ClaimRuns(Request[Claimed]):
-    """Take due runs. `wants` is asked when the transaction is put together: (agent, most) for each agent with room."""
+    """Claim due runs. The worker is asked what it wants when the transaction is composed; while it wants none, the claim rests."""
 
     app: str
     process: str
-    wants: Callable[[], list[tuple[str, int]]]
-    solo: Callable[[], bool]
-    wanted: list[tuple[str, int]] = field(default_factory=list)
-    serial: frozenset[str] = frozenset()  # agents with a state: one run at a time, wherever it runs
-    keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: the key has one run at a time
-    versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, noted with a run's first start
+    wants: Judge[[], Wanted]
+    wanted: Wanted = NOTHING
+    serial: frozenset[str] = frozenset()  # agents with a state: one run at a time over all processes
+    keeps_by_key: frozenset[str] = frozenset()  # agents with a state for each key: one run at a time for each key
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the agents' code, stored at a run's first start
     drains: Mapping[str, Microseconds] = field(
         default_factory=dict
-    )  # how long runs are left to the code that they belong to
-    limits: Mapping[str, Limit] = field(default_factory=dict)  # for all processes together
-    shares: Mapping[str, Share] = field(default_factory=dict)  # where other processes want to have some too
-    room: int | None = None  # for all wanted together, where that is less; then the longest due of all agents go first
+    )  # how long runs are left to the version of the code that they began with
+    limits: Mapping[str, Limit] = field(default_factory=dict)  # over all processes
+    rests: bool = False
 
-    fenced = True
+    fenced_by = stands_for("process")
     claims = True
 
 
 @dataclass(slots=True)
 class ForgetRuns(Request[int]):
-    """Give back what this process owns without knowing it: claims whose answer was lost with the connection."""
+    """Give back runs that this process owns without knowing it: claims whose answer was lost with the connection."""
 
     process: str
     known: frozenset[str]
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def readies(self) -> Ready | None:
         return ANYTHING
@@ -92,7 +105,7 @@ class ForgetRuns(Request[int]):
         others.all = others.all or bool(result)
 
 
-# When to look again for a run that must go alone, and whose row another process is just holding.
+# When to look again for a run that must run alone while another process locks its row.
 SOMEBODY_HAS_IT: Microseconds = 50_000
 NO_LIMIT = Limit()
 
@@ -106,22 +119,22 @@ def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[li
 
 
 def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
-    """1. What people paused is left where it is. 2. A run that took two processes with it goes alone: it is taken when nothing
-    else runs here. 3. The due runs of each agent, as far as its limits and the share of other processes go. 4. What belongs
-    to them, if they have run before. 5. When to look again.
+    """1. Skip paused agents. 2. A run that was in flight in two crashed processes must run alone: it is claimed when nothing else runs
+    here. 3. Claim the due runs of each agent, within its limits and the fair share of this process. 4. Load the steps and effects of
+    runs that have run before. 5. Find out when to look again.
     """
     app = request.app
     facts = yield from read_facts(now, app)
     failing = frozenset(facts.failing)
-    open_to = {agent: most for agent, most in request.wanted if not facts.is_paused(agent)}
+    open_to = {agent: most for agent, most in request.wanted.agents if not facts.is_paused(agent)}
     aparts = (yield from read_aparts(request, open_to)) if facts.versions else {}
     rooms = yield from open_rooms(now, request, open_to, facts)
     solo = sorted(
         agent for agent in open_to if agent in facts.alone and (agent not in rooms or rooms[agent].runs() > 0)
     )
-    alone = bool(solo) and request.solo()
+    alone = bool(solo) and request.wanted.alone
     states: dict[str, StateRead] = {}
-    asked, left = request.wanted, frozenset[str]()
+    asked, left = request.wanted.agents, frozenset[str]()
     if alone:
         rows = yield from _take_alone(now, request, solo[0], rooms, states, aparts.get(solo[0]))
     else:
@@ -142,7 +155,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     if alone:
         if claims:
             return Claimed(claims, [], None, solo_waiting=False, failing=failing)
-        return Claimed([], request.wanted, SOMEBODY_HAS_IT, solo_waiting=True, alone=True, failing=failing)
+        return Claimed([], request.wanted.agents, SOMEBODY_HAS_IT, solo_waiting=True, alone=True, failing=failing)
     short = [
         agent
         for agent, most in asked
@@ -159,21 +172,21 @@ def _parts(
     now: int | None,
     request: ClaimRuns,
     open_to: Mapping[str, int],
-    rooms: Mapping[str, Room],
+    rooms: Mapping[str, ClaimRoom],
     aparts: Mapping[str, Apart],
-) -> Transaction[tuple[dict[str, int], list[tuple[str, int]], frozenset[str]]]:
-    """How many of each agent; what then counts as asked for; and of which agents some are left to other processes."""
+) -> Transaction[tuple[dict[str, int], Sequence[tuple[str, int]], frozenset[str]]]:
+    """How many runs to claim of each agent; the wants that this covers; and the agents of which some runs are left to other processes."""
     parts = {agent: min(most, rooms[agent].runs()) if agent in rooms else most for agent, most in open_to.items()}
     left = yield from fair_shares(now, request, parts, rooms)
-    asked = request.wanted
-    if request.room is not None and len(parts) > 1:
+    asked, room = request.wanted.agents, request.wanted.room
+    if room is not None and len(parts) > 1:
         peeked = [(now, request.app, agent, part) for agent, part in parts.items() if part]
         due = yield from _for_each(peeked, aparts, "peek_due")
         due.sort(key=lambda row: row[1])
         there = Counter(row[0] for row in due)
-        chosen = Counter(row[0] for row in due[: request.room])
+        chosen = Counter(row[0] for row in due[:room])
         parts = {agent: chosen[agent] for agent in parts}
-        # One of which more is due than there is room for stays wanted.
+        # An agent with more due runs than there is room for stays wanted.
         asked = [(agent, chosen[agent] if chosen[agent] < there[agent] else most) for agent, most in asked]
     return parts, asked, left
 
@@ -182,11 +195,11 @@ def _take_all(
     now: int | None,
     request: ClaimRuns,
     parts: Mapping[str, int],
-    rooms: Mapping[str, Room],
+    rooms: Mapping[str, ClaimRoom],
     states: dict[str, StateRead],
     aparts: Mapping[str, Apart],
 ) -> Transaction[list[Row]]:
-    """Agents without a limit in one go, the others one by one, and those with a state last."""
+    """Agents without a limit in one query, the limited ones one by one, and those with a state last."""
     wanted = {agent: most for agent, most in parts.items() if most > 0}
     free = [
         (now, request.app, agent, most, request.process, request.versions.get(agent))
@@ -199,14 +212,14 @@ def _take_all(
             rows += yield from take(now, request, agent, wanted[agent], rooms[agent], aparts.get(agent))
     for agent in sorted(wanted):
         if agent in request.serial:
-            room = rooms.get(agent) or Room()
+            room = rooms.get(agent) or ClaimRoom()
             found, states[agent] = yield from claim_serial(now, request, agent, room, aparts.get(agent))
             rows += found
     return rows
 
 
 def _for_each(asked: Sequence[Row], aparts: Mapping[str, Apart], query: str) -> Transaction[list[Row]]:
-    """A query for some agents, the third value of each: for all in one go, but for those of which something is left alone."""
+    """Run a query for several agents (the third value of each row): one call for all, another for those with versions to leave out."""
     plain = [one for one in asked if one[2] not in aparts] if aparts else asked
     rows: list[Row] = list((yield query, plain) if plain else [])
     if aparts:
@@ -219,7 +232,7 @@ def _take_alone(
     now: int | None,
     request: ClaimRuns,
     agent: str,
-    rooms: Mapping[str, Room],
+    rooms: Mapping[str, ClaimRoom],
     states: dict[str, StateRead],
     apart: Apart | None,
 ) -> Transaction[list[Row]]:
@@ -238,7 +251,7 @@ def _take_alone(
 
 
 def _load(claims: Sequence[Claim]) -> Transaction[None]:
-    """The steps of those that have run before, and the effects and messages of their families."""
+    """Load the steps of runs that have run before, and the effects and deliveries of their families."""
     again = [claim for claim in claims if not claim.first_start]
     if again:
         steps = yield "load_steps", [(claim.seq,) for claim in again]
@@ -285,7 +298,7 @@ def _claim_of(row: Sequence[object], request: ClaimRuns) -> Claim:
 
 
 def _state_of_solo(app: str, agent: str, rows: Sequence[Row]) -> Transaction[StateRead]:
-    """A run that was in flight in two processes that died has the state of its agent already."""
+    """A run that was in flight in two crashed processes already holds the state of its agent."""
     value, version, _ = (yield "take_state", [(app, agent)])[0]
     yield "hold_state", [(app, agent, rows[0][0])]
     return StateRead(value, version)

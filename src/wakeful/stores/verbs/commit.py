@@ -1,4 +1,4 @@
-"""The commit of a run: what it returned, sent, staged and would keep is stored together, or held together."""
+"""The commit of a run: its output, deliveries, staged effects and state are stored together, or held together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakeful.errors import CancelAsked, ClaimLost, StateChanged
 from wakeful.model import Claim, Delivery, Effect, Outcome
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready
+from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready, stands_for
 from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.ending import Ended, runs_ended
@@ -25,7 +25,7 @@ from wakeful.stores.verbs.refusal import refused
 
 @dataclass(slots=True)
 class StateChange:
-    """What a run would save of its agent's state, if that is still the version that it read."""
+    """The state that a run saves for its agent, if the version is still the one that it read."""
 
     app: str
     agent: str
@@ -36,10 +36,10 @@ class StateChange:
 
 @dataclass(slots=True)
 class CommitRun(OfRun[None]):
-    """Let out what a run returned, sent and staged, in one transition. `then`: it is done, or it stays running to release
-    what it staged; or nothing leaves and it is held, with all of it stored for a person to see.
+    """Commit a run's output, deliveries and staged effects in one transaction. `then`: the run is done; or it stays running to release
+    staged effects; or it is held, and everything is stored for a person to review but nothing leaves.
 
-    StateChanged when the state of its agent has another version by now: then nothing was stored.
+    Refused with StateChanged if the agent's state has another version by now, or if the claim is lost; then nothing is stored.
     """
 
     app: str
@@ -51,16 +51,15 @@ class CommitRun(OfRun[None]):
     state: StateChange | None = None
     reason: str | None = None
     alarm: Alarm | None = None
-    dropped: list[str] = field(default_factory=list)  # staged by an earlier commit of this run, and not asked for again
-    resolves: str | None = None  # the key of an alarm that is over with this
+    dropped: list[str] = field(default_factory=list)  # effects staged by an earlier commit and not staged again
+    resolves: str | None = None  # the key of an alarm that this commit resolves
     woken: list[tuple[str, str]] = field(default_factory=list)
     well_again: bool = False  # as in FinishRun
 
-    may_wake = True
-
     @property
-    def ends_a_run(self) -> bool:  # type: ignore[override]  # one that goes on to release what it staged does not
-        return self.then != "running"
+    def ended(self) -> Claim | None:
+        """A run that goes on to release its staged effects has not ended."""
+        return None if self.then == "running" else self.claim
 
     def size(self) -> tuple[int, int]:
         characters = len(self.output) + sum([len(one.message) for one in self.deliveries])
@@ -80,15 +79,14 @@ class CommitRun(OfRun[None]):
 
 @dataclass(slots=True)
 class CloseRun(OfRun[None]):
-    """A run that was committed has released all that it staged: it is done."""
+    """Finish a committed run that has released all its staged effects. Refused if the claim is lost."""
 
     outcome: Outcome
-    output: str | None = None  # for whoever called it
+    output: str | None = None  # for the run that called it
     woken: list[tuple[str, str]] = field(default_factory=list)
     well_again: bool = False  # as in FinishRun
 
-    may_wake = True
-    ends_a_run = True
+    ended = stands_for("claim")
 
     def lock_keys(self, lanes: Lanes) -> None:
         if self.claim.key is not None:
@@ -104,7 +102,7 @@ class CloseRun(OfRun[None]):
 
 @dataclass(slots=True)
 class ReleaseRun(ByPerson[Redone | None]):
-    """A person lets a held output out as it is."""
+    """A person releases a held output unchanged. None if there is no such run; refused if no output is held."""
 
     id: str
 
@@ -120,10 +118,10 @@ Place = tuple[int, int]
 
 
 def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[list[Refusal]]:
-    """1. Compare and set the states; who loses there stores nothing. 2. Lock the runs: from here on nobody can ask one to
-    stop, and one that was asked stores nothing. 3. The deliveries and staged effects, each fenced by its run's token.
-    4. The runs themselves: done, or still running, or held. Who has lost its claim wrote nothing in any of these, because a
-    running run with its token was asked for every time.
+    """1. Compare and set the states; a run that loses stores nothing. 2. Lock the runs. From here on no run can be asked to stop, and a
+    run that was asked before stores nothing. 3. Insert deliveries and staged effects, each fenced by its run's token. 4. Update the
+    runs: done, still running, or held. A run that lost its claim wrote nothing in any step, because each statement requires a
+    running run with its token.
     """
     results: dict[Place, Refusal] = {}
     saved = yield from _save_states(now, requests, results)
@@ -133,7 +131,7 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
         refusals = yield from refused([one.claim for one in going], [(seq,) for seq in locked])
         for place, refusal in refusals.items():
             if place in saved:
-                raise refusal  # asked to stop in between: nothing of this transaction stands, and each goes by itself
+                raise refusal  # asked to stop after its state was saved: roll back, and retry each request by itself
             results[place] = refusal
         going = [one for one in going if one.claim.seq in locked]
     deliveries = [_delivery_row(now, one, delivery) for one in going for delivery in one.deliveries]
@@ -175,7 +173,7 @@ def commit_runs(now: int | None, requests: Sequence[CommitRun]) -> Transaction[l
 def _save_states(
     now: int | None, requests: Sequence[CommitRun], results: dict[Place, Refusal]
 ) -> Transaction[set[Place]]:
-    """Whose state was saved."""
+    """Save the states. Returns the runs whose state was saved."""
     saved: set[Place] = set()
     for request in requests:
         change = request.state
@@ -187,8 +185,8 @@ def _save_states(
             saved.add(_place(claim))
             continue
         found = yield "token_of_run", [(claim.seq,)]
-        # One that is committed already is a repetition, after an answer was lost: it saved its state then. And one that is
-        # to stop saves none.
+        # A run that is already committed repeats its commit after a lost answer: its state was saved then. A run that is asked to
+        # stop saves none.
         if found and tuple(found[0][1:5]) == (claim.token, "running", None, None):
             results[_place(claim)] = changed(change)
     return saved
@@ -235,7 +233,7 @@ def close_runs(now: int | None, requests: Sequence[CloseRun]) -> Transaction[lis
 
 
 def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction[list[Redone | None]]:
-    """A person's word instead of the checks': deliveries may go, the state is saved, and the run releases what it staged."""
+    """A person overrules the checks: deliveries are released, the state is saved, and the run goes on to release staged effects."""
     results: list[Redone | None] = []
     for request in requests:
         found = yield "find_held_output", [(request.id,)]
@@ -251,7 +249,7 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
             given = from_json(change)
             row = (now, app, agent, given["key"], given["version"], given["value"], identifier)
             if not (yield "release_state", [row]):
-                words = f"would save a state that agent {agent} has changed since: `wakeful replay {identifier}` does it again"
+                words = f"would overwrite a newer state of agent {agent}: `wakeful replay {identifier}` runs it again"
                 results.append(Redone(identifier, state, words))
                 continue
         reason = f"released by {request.by.name}" + (f": {request.note}" if request.note else "")
@@ -265,20 +263,20 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
 
 
 def _not_for_its_output(run: str, state: str, reason: str | None, *, holds_effect: bool) -> str:
-    """Why a run has nothing that could be released, and what to do instead."""
+    """Why a run has no output to release, and what to do instead."""
     if state != "held":
         return f"is {state}: only a held output can be released"
     if held_for_tampering(reason):
-        return f"is held for tampering, and releases nothing: {reason}. {how_to_go_on(run)}"
+        return f"is held for tampering, so nothing can be released: {reason}. {how_to_go_on(run)}"
     if holds_effect:
         return "is held for an effect: `wakeful effects list` shows it, and how to settle it"
-    return f"is held, and not for its output: `wakeful why {run}` tells why, and how to go on"
+    return f"is held, but not for its output: `wakeful why {run}` shows why, and how to continue"
 
 
 def changed(change: StateChange) -> StateChanged:
     return StateChanged(
         f"the state of agent {change.agent} was changed since this run read it (version {change.version}): "
-        "it is done again with the new one"
+        "the run is retried with the new one"
     )
 
 

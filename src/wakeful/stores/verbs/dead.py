@@ -1,4 +1,4 @@
-"""Dead letters and the alarm that they raised: with the last of them it is over."""
+"""Dead letters and their shared alarm: it resolves with the last of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from wakeful.stores.verbs.people import resolve_alarms
 
 
 def resolve_if_last(now: int | None, keys: Sequence[str], ending: str | None = None) -> Transaction[None]:
-    """Dead letters, or held runs, of these alarms are gone: those of which none is left are over. The alarms are locked first,
-    so that a letter that another process is just storing is seen, or opens its alarm anew afterwards.
+    """Resolve those alarms that no dead letter or held run is left for. Each alarm is locked first, so that a dead letter that another
+    process stores at the same time is either seen here or opens the alarm again afterwards.
     """
     for key in sorted(set(keys)):
         if (yield "lock_alarm", [(key,)]) and not (yield "dead_of_alarm", [(key,)]):

@@ -1,4 +1,4 @@
-"""Events that are known already: counted, and kept where they say something else than the first."""
+"""Duplicate events: counted, and stored as conflicts if their content differs from the first."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> T
     first_of = {row[0]: (row[1], row[2]) for row in counted}
     if len(first_of) < len({arrival.key for arrival, _ in known}):
         message = (
-            "an event whose deduplication window is over was just removed, and has come again: nothing was stored yet"
+            "an event came again while it was being removed after its deduplication window: nothing was stored yet"
         )
         raise StoreUnavailable(message)
     rows = yield "runs_of_event", [(seq,) for seq in sorted({seq for seq, _ in first_of.values()})]
@@ -26,7 +26,7 @@ def count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> T
         runs.setdefault(event_seq, []).append(run)
     for arrival, receipt in known:
         receipt.runs = runs.get(first_of[arrival.key][0], [])
-    # One without an envelope only says that it came again (verbs/sources.py).
+    # An arrival without an envelope only says that the event came again (verbs/sources.py).
     differing = [pair for pair in known if pair[0].envelope and pair[0].content != first_of[pair[0].key][1]]
     if differing:
         yield from _keep_conflicts(now, differing, {key: seq for key, (seq, _) in first_of.items()})
@@ -35,11 +35,11 @@ def count_duplicates(now: int | None, known: list[tuple[Arrival, Receipt]]) -> T
 def _keep_conflicts(
     now: int | None, differing: list[tuple[Arrival, Receipt]], seqs: dict[str, int]
 ) -> Transaction[None]:
-    """Other digests may still say the same, in another order. Each content is looked at once, however often it came: a
-    large event and a thousand deliveries of its identity must not hold up everybody else.
+    """Different digests may still mean the same content in another order. Each content is compared once, however often it came: a
+    large event with a thousand deliveries of its identity must not delay other requests.
     """
     firsts = yield "envelope_of_event", [(seq,) for seq in sorted({seqs[arrival.key] for arrival, _ in differing})]
-    # What an event said whose payload was removed, or tampered with, nobody knows any more: then it is a repeat, as far as can be told.
+    # If the first payload was removed or tampered with, the contents cannot be compared: count the event as a plain duplicate.
     said = {
         seq: canonical(envelope) if envelope and not isinstance(envelope, Tampered) else None
         for seq, envelope in firsts
@@ -59,6 +59,6 @@ def _keep_conflicts(
 
 
 def canonical(envelope: str) -> str:
-    """What an event says, whenever and however it came, and in whatever order."""
+    """The content of an event in a canonical form, independent of key order and of how it was delivered."""
     event = json.loads(envelope)
     return json.dumps([event.get(name) for name in CONTENT], sort_keys=True)

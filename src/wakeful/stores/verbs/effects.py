@@ -1,57 +1,57 @@
-"""The ledger: what a run is about to do to the outside world, and what became of it. All of it fenced by the run's token."""
+"""The effect ledger: the intent before an action is called, and the result after. Every write is fenced by the run's token."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wakeful.errors import CancelAsked, ClaimLost, CountedOn, LockLost
-from wakeful.model import Decision, Effect
+from wakeful.model import Claim, Decision, Effect
 from wakeful.stores.notes import opened, opening
 from wakeful.stores.request import OfRun
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.tampered import refuse_to_act_on
+from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.followers import counted_on, tell_followers
 from wakeful.stores.verbs.locks import HeldLock, lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
 
-# An action: its app, its reference, its name, and the JSON schema of its result, if that is declared.
+# An action: its app, its reference, its name, and the JSON schema of its result, if declared.
 ActionResult = tuple[str, str, str, str | None]
 
 
 @dataclass(slots=True)
 class OpenEffect(OfRun[Effect | Decision]):
-    """Write down what is about to happen, before it does. `decide` is policy, asked in the same transaction.
-    One that was staged is known already, and opened now.
+    """Record the intent of an effect, before the call. An effect that was staged is known already, and opened now.
 
-    Comes back with the effect as it is stored (an earlier attempt, or a replay of the run, may have settled it already),
-    or with a decision that is not "allow": then nothing was opened.
+    The result is the effect as it is stored: an earlier attempt, or a replay of the run, may have finished it already. If policy's decision
+    is not "allow", the decision is stored and is the result, and nothing is opened.
+    Refused if the claim or a lock is lost.
     """
 
     app: str
     effect: Effect
-    decide: Callable[[], Decision]
+    decision: Decision  # of policy, asked just before
     locks: tuple[HeldLock, ...] = ()
-    declares: ActionResult | None = None  # at its first use by a process: what its action returns
-    undoes_key: tuple[str, str] | None = None  # what it undoes has a business key: the action and the key
+    declares: ActionResult | None = None  # the action's result type, at its first use by a process
+    undoes_key: tuple[str, str] | None = None  # action and business key of the effect that it undoes
 
 
 @dataclass(slots=True)
 class SaveEffect(OfRun[None]):
-    """What became of an effect."""
+    """Store the result of an effect. Refused if the claim is lost."""
 
     effect: Effect
     woken: Sequence[tuple[str, str]] = ()  # runs that waited for the end of an undo: (app, agent)
 
     worth_storing = True
-    may_wake = True
 
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost | CountedOn
 
 
 def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[list[Opened]]:
-    """1. What was asked for inside a lock that is gone is refused, and so is an undo of what another run counts on; policy is asked about the rest. 2. Insert the intents that are allowed; the token is checked by the insert itself. 3. What did not
-    come back was stored before, or its claim is lost.
+    """1. Refuse effects inside a lost lock, and undos of an effect that another run counts on. 2. Insert the
+    allowed intents; the insert itself checks the token. 3. A missing row means that the effect existed before, or the claim is lost.
     """
     results: list[Opened | None] = [None] * len(requests)
     declared = {one.declares for one in requests if one.declares is not None}
@@ -64,7 +64,7 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
         if number in refused_early:
             results[number] = refused_early[number]
             continue
-        decision = request.decide()
+        decision = request.decision
         if decision.answer != "allow":
             results[number] = decision
     refused = [
@@ -100,7 +100,7 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
 
 
 def save_effects(now: int | None, requests: Sequence[SaveEffect]) -> Transaction[list[ClaimLost | None]]:
-    """Saving the same again is the same write: after a lost COMMIT it is simply repeated."""
+    """Idempotent: after a COMMIT whose answer was lost, the same write is repeated."""
     ordered = sorted(requests, key=lambda request: request.effect.id)
     ends = [one for one in ordered if one.effect.undoes is not None and one.effect.state == "confirmed"]
     keyed = (yield "lock_keys_of_effect", sorted((one.effect.undoes,) for one in ends)) if ends else []
@@ -139,7 +139,7 @@ def effect_row(now: int | None, request: SaveEffect) -> tuple[object, ...]:
 
 
 def effect_of(row: Sequence[object]) -> Effect:
-    """An effect out of a row of `find_effect` or `load_effects`."""
+    """An effect from a row of `find_effect` or `load_effects`."""
     effect = Effect(*row[1:16])  # type: ignore[arg-type]  # columns of a row have no types
     staged, called_at, due_at, doubtful, undoes = row[16:21]
     effect.staged, effect.doubtful, effect.undoes = bool(staged), bool(doubtful), undoes  # type: ignore[assignment]
@@ -155,7 +155,7 @@ def _owns(request: OpenEffect | SaveEffect, rows: Sequence[Sequence[object]]) ->
 
 
 def _may_not_begin(effect: Sequence[object], rows: Sequence[Sequence[object]]) -> bool:
-    """Is it one that was staged and has not begun, of a run that is to stop?"""
+    """Whether the effect is staged but not begun, and its run is asked to stop."""
     return effect[5] == "staged" and rows[0][4] is not None
 
 
@@ -185,3 +185,10 @@ def _new_row(now: int | None, request: OpenEffect) -> tuple[object, ...]:
         effect.position,
         effect.undoes,
     )
+
+
+async def effects_to_undo(database: Fetcher, claim: Claim) -> list[Effect]:
+    """The effects of a run that it undoes, in the order in which it undoes them. PayloadTampered if one cannot be trusted."""
+    rows = await database.fetch("effects_to_undo", claim.root, claim.seq)
+    refuse_to_act_on(rows)
+    return [effect_of(row) for row in rows]

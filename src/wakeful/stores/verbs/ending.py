@@ -1,6 +1,6 @@
-"""What follows when runs are over, whichever way they ended: in the same transaction as their end.
+"""The consequences of a run's end, in the same transaction as the end.
 
-Each of these can be done again without harm: after a COMMIT whose answer was lost the whole ending is repeated.
+All of them are idempotent: after a COMMIT whose answer was lost, the whole transaction is repeated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wakeful.stores.verbs.waits import Woken, close_waits, tell_joined, tell_par
 
 
 class Ended(NamedTuple):
-    """A run that is over: done, dead, denied or cancelled."""
+    """A run that ended: done, dead, denied or cancelled."""
 
     claim: Claim
     state: str
@@ -24,7 +24,7 @@ class Ended(NamedTuple):
 
 
 def runs_ended(now: int | None, ended: Sequence[Ended]) -> Transaction[Woken]:
-    """What they waited for is closed, and who called them is told. Most runs have nothing of this, and cost nothing here."""
+    """Close the runs' waits and tell their callers. Most runs have neither, and then this costs nothing."""
     woken: Woken = []
     waited = [one.claim for one in ended if one.claim.steps]
     if waited:

@@ -11,7 +11,7 @@ from wakeful.stores.lanes import Lane
 
 @dataclass(slots=True)
 class Entry:
-    """One new event for one agent, and what becomes of it."""
+    """One new event for one agent, and its admission."""
 
     app: str
     agent: str

@@ -1,4 +1,4 @@
-"""Expectations: what an app expects, and what a look at it found."""
+"""Expectations that an app declares, and the findings of the watcher."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 @dataclass(frozen=True, slots=True)
 class DeclaredExpectation:
-    """What an app's code expects. `definition` is JSON."""
+    """An expectation declared in code. `definition` is JSON."""
 
     name: str
     kind: str
@@ -25,8 +25,8 @@ class DeclaredExpectation:
 
 @dataclass(slots=True)
 class KeepExpectations(Request[None]):
-    """Store what an app expects now. One that is new, or expects something else than before, counts from this moment on; those
-    that are not there any more are removed.
+    """Store the expectations that an app declares now. A new or changed one counts from this moment; expectations that are no longer
+    declared are removed.
     """
 
     app: str
@@ -35,7 +35,7 @@ class KeepExpectations(Request[None]):
 
 @dataclass(slots=True)
 class FinishLook(Request[None]):
-    """What one look at an app found: alarms to open or to refresh, alarms that are over, and what was met when."""
+    """The findings of one look at an app: alarms to open or refresh, alarms to resolve, and when expectations were met."""
 
     app: str
     alarms: list[Alarm] = field(default_factory=list)
@@ -47,7 +47,7 @@ class FinishLook(Request[None]):
 
 
 def keep_expectations(now: int | None, requests: Sequence[KeepExpectations]) -> Transaction[list[None]]:
-    """In the order of their names, so that two processes never wait for each other in a circle."""
+    """In order of name, so that two processes cannot deadlock."""
     for one in requests:
         declared = sorted(one.declared, key=lambda expectation: expectation.name)
         if declared:
@@ -67,7 +67,7 @@ def finish_looks(now: int | None, requests: Sequence[FinishLook]) -> Transaction
     met = sorted((one.app, name, at) for one in requests for name, at in one.met)
     if met:
         yield "note_met", [(now, *each) for each in met]
-    # Each alarm in the order of its key, whether it opens or is over: two that look at once never wait for each other.
+    # Alarms open and resolve in order of key, so that two watchers cannot deadlock.
     found: dict[str, Alarm | None] = {key: None for one in requests for key in one.over}
     found |= {alarm.key: alarm for one in requests for alarm in one.alarms}
     for key, alarm in sorted(found.items()):

@@ -1,10 +1,10 @@
-"""Agents that fail again and again: counted when a run becomes a dead letter, and forgotten by the next that goes well.
+"""Agents that fail repeatedly: dead letters in a row are counted, and the next success resets the count.
 
     dead ──► one more in a row ──► alarm_after: an alarm ──► pause_after: paused, and an alarm that cannot be muted
-    done ──► the row is gone, the alarm resolved        (only of agents that are known to have one)
+    done ──► the row is deleted, the alarm resolved     (only for agents that are known to have a row)
 
-A run counts once, however often a person replays it. Whoever finishes a run well knows from its last claim, and from its
-own dead letters, whether its agent has a row; nobody else has anything to do with this.
+A run counts once, however often a person replays it. A worker that finishes a run well knows from its last claim, and from its own
+dead letters, whether the agent has a row; for other agents this costs nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """What becomes of an agent whose runs end dead one after the other (None: nothing), and what this one died of."""
+    """When an agent whose runs keep ending dead gets an alarm or is paused (None: never), and the error of this run."""
 
     alarm_after: int | None
     pause_after: int | None
@@ -37,7 +37,7 @@ OPERATOR = "wakeful"
 
 
 def note_dead(now: int | None, requests: Sequence[FinishRun]) -> Transaction[None]:
-    """Runs that have just become dead letters. In the order of their agents: the rows are locked."""
+    """Count runs that just became dead letters. In order of agent, because the rows are locked."""
     replayed = {row[0] for row in (yield "replayed_runs", [(one.claim.seq,) for one in requests])}
     agents: dict[tuple[str, str], list[Streak]] = {}
     for one in requests:
@@ -55,7 +55,7 @@ def _count(now: int | None, app: str, agent: str, dead: Sequence[Streak]) -> Tra
             f"agent {agent}: {count} runs in a row became dead letters since {to_text(since)}, the last: {last.words}"
         )
         if last.pause_after is not None and count < last.pause_after:
-            text += f". After {last.pause_after} it is paused"
+            text += f". After {last.pause_after} the agent is paused"
         text += f". `wakeful dead --agent {agent}` lists them"
         yield from open_alarms(now, [Alarm(app, failing_alarm(app, agent), text, agent, last.owner)])
     if last.pause_after is not None and count >= last.pause_after:
@@ -63,8 +63,8 @@ def _count(now: int | None, app: str, agent: str, dead: Sequence[Streak]) -> Tra
 
 
 def _pause(now: int | None, app: str, agent: str, count: int, streak: Streak) -> Transaction[None]:
-    """Without the gate that a person's pause shuts first: a claim that is under way may still take a few, and those go to their
-    end as whatever else is in flight. One that is paused already stays as it is.
+    """Pause without first shutting the gate as a person's pause does: a claim in flight may still take a few runs, and these finish like
+    all others in flight. An agent that is already paused stays as it is.
     """
     found = yield "find_pause", [(app, agent)]
     if found and found[0][0]:
@@ -73,20 +73,19 @@ def _pause(now: int | None, app: str, agent: str, count: int, streak: Streak) ->
     yield "set_pause", [(now, app, agent, 1, None, OPERATOR, note)]
     yield "insert_operation", [(now, app, OPERATOR, "worker", "pause", agent, note)]
     text = (
-        f"agent {agent} is paused: {note}. Nothing of it is claimed until a person has looked: "
-        f"`wakeful resume {agent}` lets it go on"
+        f"agent {agent} is paused: {note}. No run of it is claimed until a person resumes it: `wakeful resume {agent}`"
     )
     yield from open_alarms(now, [Alarm(app, paused_alarm(app, agent), text, agent, streak.owner, loud=True)])
 
 
 def went_well(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
-    """Runs of agents that are known to fail have ended well."""
+    """Runs of failing agents succeeded: reset the count and resolve the alarm."""
     for app, agent in sorted({(claim.app, claim.agent) for claim in claims}):
         if (yield "forget_failures", [(app, agent)]):
             yield from resolve_alarms(now, [failing_alarm(app, agent)])
 
 
 def resumed(now: int | None, app: str, agent: str) -> Transaction[None]:
-    """A person lets it go on, and is heard: it is counted anew."""
+    """A person resumed the agent: restart the count and resolve the alarm."""
     yield "restart_failures", [(app, agent)]
     yield from resolve_alarms(now, [paused_alarm(app, agent)])

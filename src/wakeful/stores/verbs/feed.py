@@ -1,4 +1,4 @@
-"""feed: stored events are handed to an agent that did not get them when they came, under the same identity as if it had."""
+"""feed: hands stored events to an agent that did not get them when they were accepted. The runs get the same identity as then."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from wakeful.stores.verbs.once import take_once
 
 @dataclass(slots=True)
 class FeedEvents(ByPerson[int]):
-    """Hand stored events to an agent that did not get them. `runs` is (the event's seq, the run's id); `denied` are those
-    that policy does not allow; `flows` says of an event's run which key and priority it has, where the agent has any.
+    """Hand stored events to an agent that did not get them. Returns how many runs began. `runs` is (the event's seq, the run's id);
+    `denied` are events that policy does not allow; `flows` has the key and priority of an event's run, if the agent declares any.
     """
 
     app: str
@@ -26,7 +26,7 @@ class FeedEvents(ByPerson[int]):
     runs: list[tuple[int, str]]
     denied: list[tuple[int, Decision]] = field(default_factory=list)
     flows: dict[int, Flow] = field(default_factory=dict)
-    overrules: bool = False  # also what policy denied to it
+    overrules: bool = False  # also hand over events that policy denied before
 
     def size(self) -> tuple[int, int]:
         return len(self.runs) + len(self.denied) - 1, 0
@@ -49,8 +49,8 @@ class FeedEvents(ByPerson[int]):
 
 
 def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[list[int]]:
-    """1. Admit those whose payload is still there; those that come back are new to the agent. 2. Give each of these a run. 3. What nobody had taken is
-    taken now. 4. Write down what policy does not allow.
+    """1. Admit the events whose payload is still stored; rows that come back are new to the agent. 2. Give each a run. 3. Mark unmatched
+    events as accepted. 4. Record the denied events.
     """
     results: list[int] = []
     for request in requests:
@@ -62,7 +62,7 @@ def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[
         overruled = (yield "start_denied", rows) if request.overrules else []
         admitted = yield "start_admission", rows
         new = sorted(row[0] for row in (*overruled, *admitted))
-        # No end to its life: whoever feeds an event that has expired since wants it handled even so.
+        # The run does not expire: a person who feeds an expired event wants it handled anyway.
         plain = [seq for seq in new if seq not in request.flows]
         yield "insert_run", [(now, runs[seq], runs[seq], app, agent, seq, None) for seq in plain]
         placed = [Entry(app, agent, seq, runs[seq], request.flows[seq]) for seq in new if seq in request.flows]

@@ -1,4 +1,4 @@
-"""Effects that follow the one which has their business key (see `operation_keys.py`), and the runs that wait with them."""
+"""Effects that follow the holder of their business key (see `operation_keys.py`), and the runs that wait for it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ NOT_BEGUN = frozenset({"staged", "retrying"})
 OVER = frozenset({"dead", "denied", "cancelled"})
 
 
-class Holder(NamedTuple):
-    """The effect that has a key, and its run."""
+class KeyHolder(NamedTuple):
+    """The effect that holds a key, and its run."""
 
     id: str
     state: EffectState
@@ -35,11 +35,11 @@ class Holder(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Was it done, and is it not about to be undone?"""
+        """Whether it was done and is not being undone."""
         return self.state == "confirmed" and self.undo not in UNDER_WAY
 
     def is_free(self, *, expired: bool) -> bool:
-        """May another effect have the key? Only if this one was certainly not done, or its time is over."""
+        """Whether another effect may take the key: only if this one was certainly not done, or the key has expired."""
         if self.state in CERTAINLY_NOT_DONE or (self.state == "abandoned" and self.settled_by is None):
             return True
         if self.state in NOT_BEGUN and self.run_state in OVER:
@@ -48,23 +48,23 @@ class Holder(NamedTuple):
 
 
 def asked_of(effect: str) -> tuple[str, str]:
-    """The parameters of `holder_of_key` and `holders_not_over`: an effect, and the one that undoes it."""
+    """The parameters of `holder_of_key` and `holders_not_over`: an effect, and the effect that undoes it."""
     return effect, undo_of(effect)
 
 
-def done_by(holder: Holder, arguments: str) -> str:
-    """In words, whose result it is. Other arguments under the same key are said, because they were not used."""
+def done_by(holder: KeyHolder, arguments: str) -> str:
+    """A reason that names the run whose result this is. It mentions other arguments under the same key, because they were not used."""
     other = "" if arguments == holder.arguments else ", with other arguments"
     return f"once: done by run {holder.run}{other}"
 
 
 def tell_followers(now: int | None, effect: str) -> Transaction[Woken]:
-    """Followers of a confirmed effect have its result; those of another look again who has the key. Their runs go on."""
+    """Give followers of a confirmed effect its result; followers of any other look again for the key's holder. Resume their runs."""
     followers = yield "followers_of", [(effect,)]
     found = (yield "holder_of_key", [asked_of(effect)]) if followers else []
     if not found:
         return []
-    holder = Holder(*found[0])
+    holder = KeyHolder(*found[0])
     if holder.is_done:
         yield (
             "answer_follower",
@@ -78,8 +78,8 @@ def tell_followers(now: int | None, effect: str) -> Transaction[Woken]:
 
 
 def counted_on(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[dict[int, CountedOn]]:
-    """Which of these requests, by their number, would undo what another run has by its business key. The keys stay locked until the
-    commit, so a run that asks for one afterwards sees the undo.
+    """The requests, by number, that would undo an effect whose result another run has by its business key. The keys stay locked until
+    the commit, so a run that asks later sees the undo.
     """
     keyed = sorted(
         (request.app, *request.undoes_key, number)
@@ -97,13 +97,13 @@ def counted_on(now: int | None, requests: Sequence[OpenEffect]) -> Transaction[d
 
 
 def lock_followed(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """Before runs that follow effects are put away: an end that comes at the same time waits, or was before us."""
+    """Lock keys before runs that follow effects are put away: an effect that ends at the same time waits, or has ended before."""
     holders = sorted({holder for request in requests for holder in request.follows})
     yield "lock_keys_of_effect", [(holder,) for holder in holders]
 
 
 def wake_if_over(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """Runs that were just put away, and of which an effect that they follow is over: they go on at once."""
+    """Resume runs at once that were just put away if an effect that they follow has ended."""
     for request in requests:
         if request.state != "waiting" or request.error is not None or not request.follows:
             continue
@@ -111,5 +111,5 @@ def wake_if_over(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[N
         if len(still) < len(set(request.follows)):
             request.woken = [
                 *request.woken,
-                *(yield from wake(now, request.claim.seq, "what it waits for is over already")),
+                *(yield from wake(now, request.claim.seq, "the effect that it waits for has ended")),
             ]

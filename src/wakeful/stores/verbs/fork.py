@@ -1,4 +1,4 @@
-"""fork: a further run of a family that keeps what was finished before a step, and does the rest anew."""
+"""fork: a new run of a family that keeps the steps finished before a given step and executes the rest again."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from wakeful.model import FINAL_RUN_STATES
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Transaction
-from wakeful.stores.verbs.redo import Found, Redone, data_of, queue
+from wakeful.stores.verbs.redo import Redone, RunToRedo, data_of, queue
 
 
 @dataclass(slots=True)
 class ForkRun(ByPerson[Redone | None]):
-    """A further run of a family that is over, which keeps what was finished before the step of this `key` (for people:
-    `step`). `results` are kept instead of those of the steps with these keys; `edited` are the same by name, for the record.
+    """Fork a run whose family has ended. The new run keeps what was finished before the step with this `key`, called `step` in
+    messages. `results` replaces stored results, by step key; `edited` is the same by step name, for the record. None if there is no
+    such run; refused if the run or its family is open.
     """
 
     id: str
@@ -47,21 +48,21 @@ def fork_runs(now: int | None, requests: Sequence[ForkRun]) -> Transaction[list[
 
 
 def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
-    """1. What is it now? The first of its family is locked too: that gives out the numbers. 2. The new run, with the steps
-    that it keeps and their edited results. 3. Who did it, and from where.
+    """1. Lock and read the run, and the first of its family, which gives out the numbers. 2. Insert the new run, with the kept steps
+    and their edited results. 3. Record who forked it and from where.
     """
     root = request.id.partition(".")[0]
     rows = yield "find_run_to_redo", [(one,) for one in sorted({root, request.id})]
-    found = {row[1]: Found(*row) for row in rows}
+    found = {row[1]: RunToRedo(*row) for row in rows}
     run = found.get(request.id)
     if run is None:
         return None
     place = yield "step_position", [(run.seq, request.key)]
     at_work = yield "family_at_work", [(run.root, run.seq)]
     if run.state not in FINAL_RUN_STATES:
-        return Redone(run.id, run.state, f"is {run.state}: only what is over can be forked")
+        return Redone(run.id, run.state, f"is {run.state}: only a run that has ended can be forked")
     if at_work:
-        words = f"shares its effects with run {at_work[0][1]}, which is not over yet: wait for that one, or settle it"
+        words = f"shares its effects with run {at_work[0][1]}, which has not ended: wait for that run, or cancel it"
         return Redone(run.id, run.state, words)
     if not place:
         return Redone(run.id, run.state, f"has no step {request.step} any more")

@@ -1,4 +1,4 @@
-"""The events of runs that are over many."""
+"""The events of runs that gathered several."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wakeful.stores.transaction import Transaction
 
 
 def load_gathered(claims: Sequence[Claim]) -> Transaction[None]:
-    """Read after the claim: an event that joined in the last moment is among them, and no other can join any more."""
+    """Read the events after the claim: an event that joined at the last moment is among them, and no other can join any more."""
     over_many = {claim.seq: claim for claim in claims if claim.gathered > 1}
     if over_many:
         for seq, envelope in (yield "load_members", [(seq,) for seq in sorted(over_many)]):

@@ -1,4 +1,4 @@
-"""guard: which tokens a command must have that decides in a person's stead."""
+"""guard: the tokens that a command needs to decide on a person's behalf."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from wakeful.stores.request import Request
 from wakeful.stores.transaction import Transaction
 
 Guarded = Literal["guarded", "open", "opened", "kept"]
-"""What became of a guard: by these tokens now, none as before, none any more, or the one from before."""
+"""The guard now: these tokens; none, as before; none any more; or the previous guard, unchanged."""
 
 
 @dataclass(slots=True)
 class GuardApp(Request[Guarded]):
-    """These tokens, and no others, guard an app from now on, unless another process of it lives and the guard is not known here."""
+    """Replace an app's guard with these tokens. The guard is kept if another process of the app lives and no token of it is known here."""
 
     app: str
     tokens: tuple[TokenHash, ...]
     knows: str | None = None
-    """The hash of the guard from before whose token is known here."""
+    """The hash in the present guard that a token known here matches."""
     own: str = ""
-    """The process that asks, if it has joined the others by now."""
+    """The asking process, if it has registered by now."""
 
     @property
     def patient(self) -> bool:
-        return True  # no run starts before: done twice it is the same
+        return True  # no run starts before this, and repeating it changes nothing
 
 
 def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[list[Guarded]]:
-    """For each: what became of its guard."""
+    """The new state of each guard."""
     results: list[Guarded] = []
     for one in requests:
         before = {row[0] for row in (yield "guards_of", [(one.app,)])}
@@ -51,12 +51,12 @@ def guard_apps(now: int | None, requests: Sequence[GuardApp]) -> Transaction[lis
 
 @dataclass(slots=True)
 class LockApp(Request[None]):
-    """An app that has no guard is locked, or a lock that is not needed any more is taken away, unless another process of the app lives."""
+    """Lock an app that has no guard, or remove a lock that is not needed any more, unless another process of the app lives."""
 
     app: str
     locked: bool
     own: str = ""
-    """The process that asks, if it has joined the others by now."""
+    """The asking process, if it has registered by now."""
 
     @property
     def patient(self) -> bool:

@@ -1,4 +1,4 @@
-"""Alarms about heartbeats, opened and resolved by whoever reads the file."""
+"""Alarms about heartbeats, opened and resolved by the process that reads the file."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 @dataclass(slots=True)
 class ReportHeartbeat(Request[None]):
-    """Say what is wrong with a file and its checks, and what is not any more."""
+    """Open alarms about a heartbeat file and its checks, and resolve those that are over."""
 
     alarms: list[Alarm] = field(default_factory=list)
-    resolved: list[str] = field(default_factory=list)  # keys of alarms that are over
+    resolved: list[str] = field(default_factory=list)  # keys of alarms to resolve
 
     def alarming(self) -> bool:
         return True
 
 
 def report_heartbeats(now: int | None, requests: Sequence[ReportHeartbeat]) -> Transaction[list[None]]:
-    """In the order in which they came: what one of them says, a later one may take back."""
+    """In order of arrival: a later request may undo an earlier one."""
     for request in requests:
         if request.alarms:
             yield from open_alarms(now, request.alarms)

@@ -1,4 +1,4 @@
-"""Held runs and the alarm that they share: with the last of them it is over."""
+"""Held runs and their shared alarm: it resolves with the last of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakeful.stores.verbs.people import resolve_alarms
 
 
 class HeldRun(NamedTuple):
-    """A run that is held no longer."""
+    """A run that is no longer held."""
 
     seq: int
     app: str
@@ -21,14 +21,14 @@ class HeldRun(NamedTuple):
 
 
 def note_held(runs: Sequence[tuple[int, Alarm]]) -> Transaction[None]:
-    """Which alarm each of these runs raised. The alarms are open by now, and locked until the commit."""
+    """Store which alarm each run raised. The alarms are open and locked until the commit."""
     if runs:
         yield "note_alarm_of_run", sorted((seq, alarm.key) for seq, alarm in runs)
 
 
 def resolve_held(now: int | None, runs: Sequence[HeldRun], ending: str | None = None) -> Transaction[None]:
-    """After the runs were moved: alarms of which no run is held any more are over. A process of an older version raised one
-    for each run, by the run's id.
+    """After the runs were moved: resolve the alarms that no held run is left for. A process of an older version raised one alarm for
+    each run, with the run's id in its key.
     """
     if not runs:
         return

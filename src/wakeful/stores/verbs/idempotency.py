@@ -1,4 +1,4 @@
-"""Idempotency keys of requests that bring events: the same key again gets the first answer."""
+"""Idempotency keys of requests with events: a repeated key gets the first answer."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Result = list[Receipt] | Exception
 def take_keys(
     now: int | None, requests: Sequence[AcceptEvents], results: list[Result | None]
 ) -> Transaction[dict[int, int]]:
-    """Before anything else is stored, so that a refused request leaves nothing behind. Where another process is just
-    storing a request with the same key, the insert waits for its end. Returns which requests repeat which other one of
-    this very transaction.
+    """Take the keys before anything else is stored, so that a refused request leaves nothing behind. If another process is storing a
+    request with the same key, the insert waits for its end. Returns which requests repeat another request of this
+    transaction.
     """
     keyed = [
         (request.app, request.idempotency, number) for number, request in enumerate(requests) if request.idempotency

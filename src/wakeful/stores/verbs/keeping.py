@@ -1,4 +1,4 @@
-"""Housekeeping: what is over and old goes, and what is encrypted with an old key is encrypted anew. What somebody else has in hand is left for the next time."""
+"""Housekeeping: removes old rows and re-encrypts payloads. Rows that another process has locked are left for the next time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from wakeful.clock import Microseconds
 from wakeful.stores.alarm import Alarm
-from wakeful.stores.request import Audit, ByPerson, Request
+from wakeful.stores.request import Audit, ByPerson, Request, stands_for
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.quarantine_room import free_room
@@ -16,7 +16,7 @@ from wakeful.stores.verbs.quarantine_room import free_room
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A run and its replays and forks, as they were seen: (id, token) of each. It goes if all were over before then."""
+    """A run with its replays and forks as they were read: (id, token) of each. Removed if all of them ended before `before`."""
 
     root: str
     runs: frozenset[tuple[str, int]]
@@ -25,14 +25,14 @@ class Family:
 
 @dataclass(slots=True)
 class RemoveFamilies(Request[list[str]]):
-    """Remove families of runs with all that belongs to them. One that is not any more what was seen stays."""
+    """Remove families of runs and all their rows. Returns the ids of the removed runs. A family that changed since it was read stays."""
 
     families: list[Family]
 
 
 @dataclass(slots=True)
 class RemoveArchived(ByPerson[list[str]]):
-    """As RemoveFamilies, for a person who has them in a file."""
+    """As RemoveFamilies, for a person who has archived them in a file."""
 
     families: list[Family]
     path: str
@@ -48,13 +48,13 @@ class RemoveArchived(ByPerson[list[str]]):
 
 @dataclass(slots=True)
 class RemoveTraces(Request[int]):
-    """Remove what else is old: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) that no
-    run has, blobs that nothing points to, what became of occurrences of an agent's schedules, chains of events. Whatever is needed
-    again by now stays.
+    """Remove other old rows: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) without runs, blobs that
+    no row points to, the records of occurrences of an agent's schedules, chains of events. Rows that are needed again by now stay.
+    Returns the number of removed or emptied rows.
     """
 
     app: str
-    before: Microseconds = 0  # events and idempotency keys
+    before: Microseconds = 0  # for events and idempotency keys
     payloads: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
     idempotency: list[str] = field(default_factory=list)
@@ -63,20 +63,20 @@ class RemoveTraces(Request[int]):
     blobs: list[str] = field(default_factory=list)
     blobs_before: Microseconds = 0
     occurrences: list[tuple[str, Microseconds]] = field(default_factory=list)  # (agent, before)
-    most: int = 100  # of occurrences and chains
+    most: int = 100  # occurrences and chains at a time
     chains_before: Microseconds | None = None
-    once: bool = False  # keys of `once=` whose time is over
+    once: bool = False  # also expired keys of `once=`
 
 
 @dataclass(slots=True)
 class ResealPayloads(ByPerson[int]):
-    """Store payloads as they are under another key: (query, row), and the blobs (id, content) that rows now point to. A payload
-    that was changed since it was read stays.
+    """Store payloads encrypted under another key: (query, row), and the blobs (id, content) that rows now point to. A payload that
+    was changed since it was read stays.
     """
 
     payloads: list[tuple[str, Row]]
     blobs: list[tuple[str, str]] = field(default_factory=list)
-    alarms: Sequence[Alarm] = ()  # about payloads beside them that were tampered with
+    alarms: Sequence[Alarm] = ()  # about tampered payloads among the same rows
 
     def audit(self, result: int) -> Audit | None:
         words = f"{result} payloads encrypted anew" + (f": {self.note}" if self.note else "")
@@ -88,7 +88,7 @@ class ResealPayloads(ByPerson[int]):
 
 @dataclass(slots=True)
 class ChangeCiphers(ByPerson[None]):
-    """Payloads are encrypted with the keys of these ids from now on, or bound, or strict: marks of sealing.py; and no more with those."""
+    """Add and remove rows of the cipher table: ids of keys, or the marks `bound` and `strict` of sealing.py."""
 
     enters: list[str]
     leaves: list[str]
@@ -104,21 +104,21 @@ class ChangeCiphers(ByPerson[None]):
 
 @dataclass(slots=True)
 class EnterCipher(Request[None]):
-    """Payloads are about to be encrypted with the key of this id; or one of the marks of sealing.py."""
+    """Add a row to the cipher table before payloads are encrypted with that key; or a mark of sealing.py."""
 
     id: str
 
 
 @dataclass(slots=True)
 class NoteBinding(Request[None]):
-    """From now on this process binds every payload that it writes to its place."""
+    """Record that this process binds every payload that it writes to its place from now on."""
 
     process: str
 
-    fenced = True
+    fenced_by = stands_for("process")
 
 
-# What belongs to a run, by its seq.
+# Rows that belong to a run, by its seq.
 OF_A_RUN = (
     "remove_steps",
     "remove_attempts",
@@ -136,8 +136,8 @@ def remove_families(
     now: int | None,  # noqa: ARG001 a verb's shape
     requests: Sequence[RemoveFamilies | RemoveArchived],
 ) -> Transaction[list[list[str]]]:
-    """1. Lock the runs of each family; it goes only if it is what was seen, over and old, and nothing of it is open.
-    2. Remove all that belongs to them. 3. Events none of whose runs are left lose their payload.
+    """1. Lock the runs of each family. It is removed only if it is unchanged, ended, old, and has nothing open. 2. Remove all its
+    rows. 3. Remove the payload of events that have no runs left.
     """
     results: list[list[str]] = []
     for request in requests:

@@ -1,12 +1,12 @@
-"""Order by key: one row for each key, which whoever accepts or ends a run of it locks first.
+"""Order by key: one row for each key, which every transaction that accepts or ends a run of the key locks first.
 
     lock ──► the verbs ──► pass_on ──► claims
-             insert runs      runs that are over let go of their places,
-             or end them      and the first ones of each key become due
+             insert runs      ended runs give up their places,
+             or end them      and the first runs of each key become due
 
-All keys of a transaction are locked before it looks at any run, in one order for everybody. So nobody waits in a circle; and
-a run that is accepted while the one before it ends is seen by one of the two: whichever comes second finds the rows of the
-first. Which run is next is derived from the rows every time, never counted: a repetition changes nothing.
+All keys of a transaction are locked before it reads any run, and in the same order everywhere, so transactions cannot deadlock. If a run is
+accepted while the one before it ends, the second of the two transactions sees the rows of the first. The next run is derived from the rows
+each time, never counted, so a repetition changes nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wakeful.stores.transaction import Count, Row, Transaction
 
 
 def lock(requests: Sequence[Request[Any]]) -> Transaction[Lanes | None]:
-    """Lock every key that these requests have to do with; None when there is none."""
+    """Lock every key that these requests touch; None if there is none."""
     lanes = Lanes()
     for request in requests:
         if request.has_keys:
@@ -37,7 +37,7 @@ def lock(requests: Sequence[Request[Any]]) -> Transaction[Lanes | None]:
 
 
 def pass_on(now: int | None, lanes: Lanes) -> Transaction[Sequence[Row]]:
-    """What is over lets go, and the next ones become due: (id, app, agent) of these."""
+    """Free the places of ended runs and make the next runs due. Returns (id, app, agent) of these."""
     if lanes.ending:
         yield Count("let_go", [(seq,) for seq in sorted(lanes.ending)])
     ordered = sorted(lanes.given_up - lanes.unordered)
@@ -45,7 +45,7 @@ def pass_on(now: int | None, lanes: Lanes) -> Transaction[Sequence[Row]]:
 
 
 def promote(now: int | None, lanes: Sequence[Lane]) -> Transaction[Sequence[Row]]:
-    """The first ones of these keys, which are locked, become due: (id, app, agent) of these."""
+    """Make the first runs of these locked keys due. Returns (id, app, agent) of these."""
     first: dict[Lane, list[Row]] = {}
     for row in (yield "next_of_key", lanes):
         first.setdefault((row[0], row[1], row[2]), []).append(row[3:])
@@ -59,6 +59,6 @@ def promote(now: int | None, lanes: Sequence[Lane]) -> Transaction[Sequence[Row]
 
 
 def take_places(counts: dict[Lane, int]) -> Transaction[dict[Lane, int]]:
-    """So many new places of each key, at its end: the first of them."""
+    """Reserve this many places at the end of each key. Returns the first place of each."""
     rows = yield "take_places", [(*lane, counts[lane]) for lane in sorted(counts)]
     return {(app, agent, key): counter - counts[app, agent, key] + 1 for app, agent, key, counter in rows}

@@ -1,7 +1,7 @@
-"""Limits for all processes together: how much of an agent a claim may take.
+"""Limits over all processes: how many runs of an agent a claim may take.
 
-Whoever claims runs of a limited agent locks its row first, then counts what runs and what has started lately, and takes
-no more than is left. The lock lasts until the commit, so that two who claim at once count one after the other.
+A claim locks the row of each limited agent first, then counts its running and recently started runs, and takes no more than is left. The
+lock lasts until the commit, so that two concurrent claims count one after the other.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much of an agent at a time, in all processes together: runs at once, and first starts within some time."""
+    """Limits of an agent over all processes: runs at once, and first starts within a period."""
 
     concurrency: int | None = None
     rate: Rate | None = None
 
 
 NO_LIMIT = 1 << 31
-ALL = ""  # in place of an agent: all of the app
-SEQ, TOKEN, CLAIMED_AT, EXPIRES_AT = 0, 4, 9, 10  # columns of what a claim tells
+ALL = ""  # in place of an agent: the whole app
+SEQ, TOKEN, CLAIMED_AT, EXPIRES_AT = 0, 4, 9, 10  # column indexes of a claimed run
 
 
 @dataclass(slots=True)
-class Window:
-    """The starts that a rate looks at, and how many more it lets through now. That of an agent counts first starts only; what
-    comes back after a pause is counted whenever it is claimed.
+class RateWindow:
+    """The starts that a rate counts, and how many more it allows now. An agent's own rate counts first starts only; the rate after a
+    pause counts every claim.
     """
 
     key: str
@@ -47,11 +47,11 @@ class Window:
 
 
 @dataclass(slots=True)
-class Room:
-    """What is left of one agent's limits in this claim."""
+class ClaimRoom:
+    """The remainder of one agent's limits in this claim."""
 
     free: int = NO_LIMIT
-    windows: list[Window] = field(default_factory=list)
+    windows: list[RateWindow] = field(default_factory=list)
 
     def runs(self) -> int:
         """How many runs may be claimed."""
@@ -64,13 +64,13 @@ class Room:
 
 @dataclass(slots=True)
 class ClaimFacts:
-    """What a claim must know before it looks for runs."""
+    """The facts that a claim reads before it looks for runs."""
 
-    alone: set[str] = field(default_factory=set)  # agents that have a run which must go alone
+    alone: set[str] = field(default_factory=set)  # agents with a run that must run alone
     paused: set[str] = field(default_factory=set)
-    rates: dict[str, str] = field(default_factory=dict)  # at which agents come back after a pause
+    rates: dict[str, str] = field(default_factory=dict)  # by agent: its rate after a pause
     failing: set[str] = field(default_factory=set)  # agents whose last runs ended dead
-    versions: bool = False  # old code is at work beside new, or instead of it
+    versions: bool = False  # living processes have different versions of the code, or one was overtaken
 
     def is_paused(self, agent: str) -> bool:
         return ALL in self.paused or agent in self.paused
@@ -94,14 +94,14 @@ def read_facts(now: int | None, app: str) -> Transaction[ClaimFacts]:
 
 def open_rooms(
     now: int | None, request: ClaimRuns, agents: Collection[str], facts: ClaimFacts
-) -> Transaction[dict[str, Room]]:
-    """The room of each agent that has a limit, or comes back at a rate. Those of which nothing is due are left alone, and get
-    none: nobody shall wait for them.
+) -> Transaction[dict[str, ClaimRoom]]:
+    """The remaining room of each agent that has a limit or a rate after a pause. Agents without due runs get no room and are not
+    locked, so that no other claim waits for them.
     """
     app = request.app
     limited = sorted(agent for agent in agents if ALL in facts.rates or agent in facts.rates or agent in request.limits)
     due = yield from due_of(now, app, limited)
-    rooms = {agent: Room(0) for agent in limited if agent not in due}
+    rooms = {agent: ClaimRoom(0) for agent in limited if agent not in due}
     if not due:
         return rooms
     yield from take_limits(app, [*([ALL] if ALL in facts.rates else []), *sorted(due)])
@@ -112,7 +112,7 @@ def open_rooms(
         )
     for agent in sorted(due):
         limit = request.limits.get(agent, Limit())
-        room = rooms[agent] = Room(windows=[*together])
+        room = rooms[agent] = ClaimRoom(windows=[*together])
         if limit.concurrency is not None:
             running = yield "count_running", [(app, agent)]
             room.free = max(0, limit.concurrency - running[0][0])
@@ -125,7 +125,7 @@ def open_rooms(
 
 
 def take_limits(app: str, agents: Sequence[str]) -> Transaction[None]:
-    """Lock the rows of these agents; those that have none yet get one."""
+    """Lock the rows of these agents; missing rows are created."""
     there = {row[0] for row in (yield "take_limit", [(app, agent) for agent in agents])}
     missing = [(app, agent) for agent in agents if agent not in there]
     if missing:
@@ -133,27 +133,27 @@ def take_limits(app: str, agents: Sequence[str]) -> Transaction[None]:
         yield "take_limit", missing
 
 
-def open_window(now: int | None, app: str, key: str, rate: Rate, *, first_starts: bool) -> Transaction[Window]:
+def open_window(now: int | None, app: str, key: str, rate: Rate, *, first_starts: bool) -> Transaction[RateWindow]:
     used = yield "count_starts", [(now, app, key, rate.within)]
-    return Window(key, rate, first_starts, rate.most - used[0][0])
+    return RateWindow(key, rate, first_starts, rate.most - used[0][0])
 
 
 def resume_key(agent: str) -> str:
-    """What the starts after a pause are counted under; no agent has a space in its name."""
+    """The key under which starts after a pause are counted. It is no agent's name, because these have no spaces."""
     return f"resume {agent}"
 
 
 def due_of(now: int | None, app: str, agents: Collection[str]) -> Transaction[set[str]]:
-    """Those of which something is due. One question for all of them: each would be a round trip."""
+    """The agents that have due runs. One query for all, because each would be a round trip."""
     asked = sorted(agents)
     counts = (yield "count_due", [(now, app, agent, 1) for agent in asked]) if asked else []
     return {agent for agent, (count,) in zip(asked, counts, strict=True) if count}
 
 
 def take(
-    now: int | None, request: ClaimRuns, agent: str, most: int, room: Room, apart: Apart | None = None
+    now: int | None, request: ClaimRuns, agent: str, most: int, room: ClaimRoom, apart: Apart | None = None
 ) -> Transaction[list[Row]]:
-    """Claim the oldest due runs of an agent. Once no more may start, those that have started before still go on."""
+    """Claim the oldest due runs of an agent. When no more may start, runs that started before can still resume."""
     details: tuple[Any, ...] = (request.process, request.versions.get(agent))
     runs, resumed = "claim_runs", "claim_resumed"
     if apart is not None:
@@ -174,9 +174,9 @@ def take(
     return taken
 
 
-def note_starts(now: int | None, app: str, rows: Sequence[Row], room: Room) -> Transaction[None]:
-    """Count what was claimed in each window that looks at it, and forget what none looks at any more. What has expired is
-    claimed only to be cancelled: it never starts.
+def note_starts(now: int | None, app: str, rows: Sequence[Row], room: ClaimRoom) -> Transaction[None]:
+    """Count the claimed runs in each window, and delete starts that no window counts any more. An expired run is claimed only to be
+    cancelled and does not count as a start.
     """
     room.free -= len(rows)
     starting = [row for row in rows if not _has_expired(row)]
@@ -192,8 +192,8 @@ def _has_expired(row: Row) -> bool:
     return row[TOKEN] == 1 and row[EXPIRES_AT] is not None and bool(row[EXPIRES_AT] <= row[CLAIMED_AT])
 
 
-def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, Room]) -> Transaction[list[Microseconds]]:
-    """When the rates that are used up let something through again, of agents that have something due."""
+def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, ClaimRoom]) -> Transaction[list[Microseconds]]:
+    """The delays until the used-up rates of agents with due runs allow a start again."""
     delays = []
     for agent in sorted(rooms):
         used_up = [window for window in rooms[agent].windows if window.left <= 0]
@@ -206,7 +206,7 @@ def until_more_may_start(now: int | None, app: str, rooms: Mapping[str, Room]) -
 
 
 def lift_rates(now: int | None, app: str, agents: Collection[str], facts: ClaimFacts) -> Transaction[None]:
-    """A rate after a pause ends by itself, once nothing that had gathered is left."""
+    """End a rate after a pause once no gathered run is left."""
     for agent in sorted(set(agents) & set(facts.rates)):
         if not (yield from due_of(now, app, [agent])):
             yield "lift_rate", [(app, agent, facts.rates[agent])]
@@ -219,29 +219,29 @@ def lift_rates(now: int | None, app: str, agents: Collection[str], facts: ClaimF
 
 
 def fair_shares(
-    now: int | None, request: ClaimRuns, parts: dict[str, int], rooms: Mapping[str, Room]
+    now: int | None, request: ClaimRuns, parts: dict[str, int], rooms: Mapping[str, ClaimRoom]
 ) -> Transaction[frozenset[str]]:
-    """Take no more than a share of agents that other processes have too: `parts` is lowered, and the agents come back of which
-    some are left to the others. Where there is plenty, or nothing, nobody counts what runs; nor for the only one that is due,
-    which whoever has none may take.
+    """Take no more than a fair share of agents that other processes have too. Lowers `parts`, and returns the agents of which some runs
+    are left to the others. Running runs are not counted if there is enough for all, if nothing is due, or if a single run is due:
+    a process without a run of the agent may take that one.
     """
     app = request.app
-    shared = sorted(agent for agent, most in parts.items() if most > 0 and agent in request.shares)
+    shared = sorted(agent for agent, most in parts.items() if most > 0 and agent in request.wanted.shares)
     if not shared:
         return frozenset()
-    plenty = {agent: parts[agent] * request.shares[agent].processes for agent in shared}
+    plenty = {agent: parts[agent] * request.wanted.shares[agent].processes for agent in shared}
     counted = yield "count_due", [(now, app, agent, plenty[agent]) for agent in shared]
     there = {
         agent: min(due, rooms[agent].runs()) if agent in rooms else due
         for agent, (due,) in zip(shared, counted, strict=True)
     }
-    clear = [agent for agent in shared if there[agent] <= (0 if request.shares[agent].own else 1)]
+    clear = [agent for agent in shared if there[agent] <= (0 if request.wanted.shares[agent].own else 1)]
     parts |= {agent: there[agent] for agent in clear}
     scarce = [agent for agent in shared if there[agent] < plenty[agent] and agent not in clear]
     running = (yield "count_running", [(app, agent) for agent in scarce]) if scarce else []
     left = set()
     for agent, (run,) in zip(scarce, running, strict=True):
-        share, most = request.shares[agent], parts[agent]
+        share, most = request.wanted.shares[agent], parts[agent]
         fair = -(-(run + there[agent]) // share.processes) - share.own
         parts[agent] = max(0, min(most, fair))
         if min(there[agent], most) > parts[agent]:
@@ -250,7 +250,7 @@ def fair_shares(
 
 
 def show_limits(app: str, agents: Sequence[str], limits: Mapping[str, Limit]) -> Transaction[None]:
-    """Write down what the code says, for `wakeful why`."""
+    """Store the declared limits, for `wakeful why`."""
     limited = sorted(set(agents) & set(limits))
     rows = [
         (app, agent, one.concurrency, *((one.rate.most, one.rate.within) if one.rate else (None, None)))

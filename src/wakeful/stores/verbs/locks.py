@@ -1,4 +1,4 @@
-"""Locks across all processes: taken, let go, and checked by what is committed inside them."""
+"""Locks across all processes: taken, freed, and checked by every commit inside them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wakeful.stores.verbs.refusal import lost
 
 @dataclass(frozen=True, slots=True)
 class HeldLock:
-    """A lock as its holder knows it: what is committed inside it checks that it still has this token."""
+    """A lock as its holder knows it: a commit inside it checks that it still has this token."""
 
     app: str
     name: str
@@ -25,7 +25,7 @@ class HeldLock:
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """Who has a lock that was asked for, and since when."""
+    """The run that holds a requested lock, and since when."""
 
     run: str
     agent: str
@@ -34,8 +34,8 @@ class LockHolder:
 
 @dataclass(slots=True)
 class TakeLock(OfRun[HeldLock | LockHolder]):
-    """Take a lock for a run, if it is free: nobody has it, or its holder does not run any more under the token that it had
-    then. `gives_up`: it is the last time that the run asks.
+    """Take a lock for a run. It is free if it has no holder, or if the holder no longer runs under its token of that time; otherwise the
+    result is the LockHolder. `gives_up`: the run does not ask again. Refused if the claim is lost.
     """
 
     app: str
@@ -45,7 +45,7 @@ class TakeLock(OfRun[HeldLock | LockHolder]):
 
 @dataclass(slots=True)
 class FreeLock(OfRun[None]):
-    """Let a lock go that a run has. One that it does not have any more stays as it is."""
+    """Free a lock that a run holds. If the run no longer holds it, nothing changes."""
 
     app: str
     name: str
@@ -62,10 +62,10 @@ class Locked(Protocol):
 
 
 def take_locks(now: int | None, requests: Sequence[TakeLock]) -> Transaction[list[HeldLock | LockHolder | ClaimLost]]:
-    """1. Who has it? That is asked without waiting: a lock that is held is left alone. 2. Its row is locked, and asked again,
-    since somebody else may have been first. 3. It is the run's, under a new token, if the run is still ours.
+    """1. Read the holder without waiting; a held lock is not touched. 2. Lock the row and read again, because another process may have
+    been first. 3. Give it to the run under a new token, if the claim is still valid.
 
-    Taking what the run has already is a repetition after a lost answer: it gets a new token.
+    Taking a lock that the run already holds is a repetition after a lost answer: it gets a new token.
     """
     results: dict[int, HeldLock | LockHolder | ClaimLost] = {}
     for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
@@ -105,7 +105,7 @@ def free_locks(now: int | None, requests: Sequence[FreeLock]) -> Transaction[lis
 
 
 def lost_locks(requests: Sequence[Locked]) -> Transaction[dict[int, LockLost]]:
-    """Which of these requests, by their number, were made inside a lock that is not held any more."""
+    """The requests, by number, that were made inside a lock that is no longer held."""
     if not any(request.locks for request in requests):
         return {}
     asked = {
@@ -126,6 +126,6 @@ def lost_locks(requests: Sequence[Locked]) -> Transaction[dict[int, LockLost]]:
 
 def let_go(name: str) -> LockLost:
     return LockLost(
-        f'lock "{name}" is not held any more by the code that took it: what it was to commit inside was not written. Await '
+        f'lock "{name}" is no longer held by the code that took it: its writes inside the lock were not stored. Await '
         "everything that belongs inside `async with run.lock(…)` before the block ends"
     )

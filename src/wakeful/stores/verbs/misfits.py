@@ -1,22 +1,22 @@
-"""Events that the condition of a wait could not be asked of: the last one is noted with the wait. If the condition ran out of its
-budget, the event may well be the one: then an alarm opens too, in the same transaction.
+"""Events that a wait's condition could not be evaluated for: the last one is stored with the wait. If the condition exceeded its budget,
+the event may be the awaited one, so an alarm is opened too, in the same transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wakeful.cel import Match
 from wakeful.stores.alarm import Alarm, condition_alarm
+from wakeful.stores.judging import Judge
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.people import open_alarms
 
-# Does an event fit a condition with its variables? (CEL, JSON or None, the event's envelope)
-Matches = Callable[[str, str | None, str], Match]
+# Whether an event matches a condition with its variables: (CEL, JSON or None, the event's envelope).
+Matches = Judge[[str, str | None, str], Match]
 
 
-DATA_OF_MISFIT = "; its data is "  # in the reason why it cannot be told: what follows is the beginning of the data
+DATA_OF_MISFIT = "; its data is "  # in a reason: the beginning of the event's data follows
 
 
 Place = tuple[int, str]  # run and key of a wait
@@ -25,7 +25,7 @@ Noted = tuple[int, str]  # seq of an event, and the reason
 
 @dataclass(slots=True)
 class Misfits:
-    """The last misfit of each wait, and the last one that was too dear."""
+    """The last misfit of each wait, and the last one that exceeded the budget."""
 
     last: dict[Place, Noted] = field(default_factory=dict)
     exhausted: dict[Place, Noted] = field(default_factory=dict)
@@ -37,8 +37,8 @@ class Misfits:
 
 
 def note_misfits(now: int | None, misfits: Misfits) -> Transaction[bool]:
-    """Returns whether there is an alarm to tell. Waits and alarms are written in the order of their keys, so that two transactions
-    that bring events to the same waits do not wait for each other in a circle.
+    """Store misfits. Returns whether an alarm was opened. Waits and alarms are written in order of key, so that two transactions that
+    bring events to the same waits cannot deadlock.
     """
     alarms = (yield from _alarms(misfits)) if misfits.exhausted else {}
     if misfits.last:
@@ -49,7 +49,7 @@ def note_misfits(now: int | None, misfits: Misfits) -> Transaction[bool]:
 
 
 def _alarms(misfits: Misfits) -> Transaction[dict[str, Alarm]]:
-    """One per agent, by key. An event that is noted with the wait already was told when that was noted: a wait may be looked at often."""
+    """One alarm for each agent, by key. An event that is already stored with the wait had its alarm then: a wait may be checked often."""
     alarms: dict[str, Alarm] = {}
     for (run, key), (event, reason) in sorted(misfits.exhausted.items()):
         for app, agent, identifier, taken, noted, came in (yield "wait_and_event", [(run, key, event)]):

@@ -1,8 +1,8 @@
-"""Once per business key: a later event of an agent's key joins the run that has it, instead of starting another.
+"""Once per business key: a later event with the same key joins the run that has it, instead of starting another.
 
-The row of the key is taken in the transaction that stores the event, so of any number of events at the same time, in any
-number of processes, one begins a run. Whatever became of that run, the key stays with it until it expires: a person can
-replay the run, and a second one by itself is what the key is there to prevent.
+The key's row is taken in the transaction that stores the event, so of any number of concurrent events, in any number of processes, one
+begins a run. The key stays with that run until it expires, however the run ends: a person can replay the run, and the key exists to
+prevent a second one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from wakeful.stores.verbs.entry import Entry
 
 
 def take_once(now: int | None, entries: Sequence[Entry]) -> Transaction[list[Entry]]:
-    """Those of these entries that begin a run. The others have joined the run of their key, and say so."""
+    """The entries that begin a run. The others join the run of their key."""
     wanted: dict[Lane, list[Entry]] = {}
     for entry in entries:
         if entry.flow.once is not None:
             wanted.setdefault((entry.app, entry.agent, entry.flow.once), []).append(entry)
     if not wanted:
         return list(entries)
-    # In one order for everybody, so that two processes never wait for each other in a circle.
+    # In the same order everywhere, so that two processes cannot deadlock.
     rows = [(now, *place, wanted[place][0].run, wanted[place][0].flow.once_for) for place in sorted(wanted)]
     taken = {(row[0], row[1], row[2]) for row in (yield "take_once", rows)}
     others = sorted(wanted.keys() - taken)
@@ -35,9 +35,9 @@ def take_once(now: int | None, entries: Sequence[Entry]) -> Transaction[list[Ent
 
 
 def reason_of(entry: Entry, run: str | None, state: str | None) -> str:
-    """In words, whose run it is and how that one stands. The words are stored: they tell of the moment."""
+    """The reason of a joined event: its run and that run's state at this moment, because the text is stored."""
     standing = {
-        None: ", which is not stored any more",
+        None: ", which is no longer stored",
         "dead": ", which is dead: replay that one",
         "denied": ", which was denied",
         "cancelled": ", which was cancelled: replay that one",

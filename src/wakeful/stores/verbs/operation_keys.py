@@ -1,16 +1,16 @@
-"""Once per business key of an action: which effect has the key, and which others follow it.
+"""Once per business key of an action: which effect has the key, and which effects follow it.
 
-    open ──► lock the key ─┬─ free, expired, or its effect was certainly not done ──► it is ours: an intent
-                           ├─ its effect is confirmed ──────────────────────────────► follows it: the same result, no call
-                           ├─ it is confirmed, and its run is undoing it ────────────► follows it, and waits
+    open ──► lock the key ─┬─ free, expired, or its effect was certainly not done ──► take the key: an intent
+                           ├─ its effect is confirmed ──────────────────────────────► follow it: the same result, no call
+                           ├─ its effect is confirmed and being undone ─────────────► follow it, and wait
                            ├─ a person abandoned its effect ────────────────────────► abandoned
-                           └─ its effect is not over ───────────────────────────────► follows it, and waits
+                           └─ its effect is not over ───────────────────────────────► follow it, and wait
 
-    the end of that effect ──► lock the key ──► followers get its result, and their runs go on, in the same transaction
+    the end of that effect ──► lock the key ──► followers get its result, and their runs resume, in the same transaction
 
-Every transaction that has to do with a key locks its row first, and rows of runs only after that. So the end of an effect
-and a run that goes to wait for it come one after the other, and the second of them sees the first. An undo is opened under the
-same lock: a run that asked before has the result, and it is not undone; a run that asks later waits for the end of the undo.
+Every transaction that touches a key locks its row first, and rows of runs only after that. So the end of an effect and a run that starts
+waiting for it happen one after the other, and the second sees the first. An undo is opened under the same lock: if a run asked before,
+it has the result, and the effect is not undone; a run that asks later waits for the end of the undo.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from wakeful.model import Decision, Effect, digest
 from wakeful.stores.request import OfRun
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effect_of, save_effects
-from wakeful.stores.verbs.followers import Holder, asked_of, done_by, tell_followers
+from wakeful.stores.verbs.followers import KeyHolder, asked_of, done_by, tell_followers
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import refusal_of
 
 
 @dataclass(slots=True)
 class OpenOnce(OpenEffect):
-    """If another effect has the key, this one follows it: it comes back with the result of that one, or in the state `retrying`
-    while the other is not over. Else it has the key for `span` from now on.
+    """As OpenEffect, with a business key. If another effect has the key, this one follows it: it returns that one's result, or has the
+    state `retrying` while that one is not over. Otherwise it takes the key for `span`.
     """
 
     span: Microseconds = 0
@@ -40,14 +40,13 @@ class OpenOnce(OpenEffect):
 
 @dataclass(slots=True)
 class SaveOnce(OfRun[None]):
-    """As SaveEffect. KeyTaken if it is about to be called and another effect has the key by now."""
+    """As SaveEffect. Refused with KeyTaken if the action is about to be called and another effect has the key by now."""
 
     app: str
     effect: Effect
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for its end: (app, agent)
 
     worth_storing = True
-    may_wake = True
 
 
 Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
@@ -57,7 +56,7 @@ ENDS = frozenset({"confirmed", "failed"})
 
 
 def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list[Opened]]:
-    """As open_effects, one key after the other, in one order for everybody."""
+    """As open_effects, one key after the other, in the same order everywhere."""
     results: dict[int, Opened] = {}
     declared = {one.declares for one in requests if one.declares is not None}
     if declared:
@@ -68,7 +67,7 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
         if number in refused:
             results[number] = refused[number]
             continue
-        answer = request.decide()
+        answer = request.decision
         if answer.answer != "allow":
             claim = request.claim
             row = (now, claim.seq, claim.agent, answer.answer, answer.rule, answer.version, answer.reason)
@@ -80,12 +79,12 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
 
 
 def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
-    """The effect as it is stored. A new one each time: the transaction may be tried again."""
+    """The effect as stored. A copy each time, because the transaction may be retried."""
     place, effect = place_of(request), request.effect
     yield "make_operation_key", [(now, *place)]
     ((has, taken, expired),) = yield "lock_operation_key", [(now, *place)]
     found = (yield "holder_of_key", [asked_of(has)]) if has else []
-    holder = Holder(*found[0]) if found else None
+    holder = KeyHolder(*found[0]) if found else None
     if holder is not None and holder.id == effect.id and not holder.is_free(expired=False):
         return (yield from _as_stored(request))
     if holder is None or holder.id == effect.id or holder.is_free(expired=bool(expired)):
@@ -107,7 +106,7 @@ def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
     return follower
 
 
-def _following(effect: Effect, holder: Holder) -> Effect:
+def _following(effect: Effect, holder: KeyHolder) -> Effect:
     follower = replace(effect, operation=None, follows=holder.id, tries=0, due_at=0, doubtful=False)
     if holder.is_done:
         follower.state, follower.result = "confirmed", holder.result
@@ -124,19 +123,19 @@ def _following(effect: Effect, holder: Holder) -> Effect:
 
 
 def _as_stored(request: OpenOnce) -> Transaction[Opened]:
-    """It is known already, or its claim is lost."""
+    """The stored effect, if it existed before; a refusal if the claim is lost."""
     claim = request.claim
     found = yield "find_effect", [(request.effect.id,)]
     owned = yield "token_of_run", [(claim.seq,)]
     if not found or not owned or owned[0][1] != claim.token or owned[0][2] != "running":
         return refusal_of(claim, owned)
-    if found[0][5] == "staged" and owned[0][4] is not None:  # of a run that is to stop: it does not begin
+    if found[0][5] == "staged" and owned[0][4] is not None:  # its run is asked to stop, so it must not begin
         return refusal_of(claim, owned)
     return effect_of(found[0])
 
 
 def save_once(now: int | None, requests: Sequence[SaveOnce]) -> Transaction[list[Exception | None]]:
-    """1. Lock the keys; what is about to be called must have its key. 2. Save. 3. What is over lets its followers go on."""
+    """1. Lock the keys; an effect that is about to be called must have its key. 2. Save. 3. Resume the followers of ended effects."""
     results: list[Exception | None] = [None] * len(requests)
     going: list[int] = []
     for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):

@@ -1,4 +1,4 @@
-"""The outbox: one process at a time has a channel's lane, and stores what became of a batch together with taking the next."""
+"""The outbox: one process at a time holds a channel's lane. Storing the results of a batch and taking the next one are one transaction."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.model import Delivery
 from wakeful.stores.alarm import Alarm, late_alarm
-from wakeful.stores.request import Audit, ByPerson, Heard, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.request import Audit, ByPerson, Heard, Request, stands_for
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
 @dataclass(slots=True)
 class Delivered:
-    """What became of a delivery. Pending again: after `delay`."""
+    """The result of one attempt to deliver. `pending`: retry after `delay`."""
 
     seq: int
     state: Literal["pending", "delivered", "dead"]
@@ -28,24 +28,24 @@ class Delivered:
     error: str | None = None
     reason: str | None = None
     alarm: Alarm | None = None
-    resolves: str | None = None  # the key of an alarm that is over with this
+    resolves: str | None = None  # the key of an alarm that this result resolves
 
 
 @dataclass(slots=True)
 class Lane:
-    """What a lane holds now. Without deliveries it is given back; `next_due` says when to look again."""
+    """The content of a lane. Without deliveries the lane is given back, and `next_due` says when to look again."""
 
     token: int | None = None
     deliveries: list[Delivery] = field(default_factory=list)
     next_due: Microseconds | None = None
-    busy: bool = False  # another process has it
-    lost: bool = False  # it is not ours any more: take it anew
+    busy: bool = False  # another process holds it
+    lost: bool = False  # no longer ours: take it again
 
 
 @dataclass(slots=True)
 class WorkLane(Request[Lane]):
-    """Store what became of a channel's deliveries, and take the next ones. One process at a time has a channel's lane:
-    the first request takes it (`token` is None), and the one that finds nothing more to do gives it back.
+    """Store the results of a channel's deliveries and take the next ones, in one transaction. One process at a time holds a channel's
+    lane: the first request takes it (`token` is None), and the request that finds no more work gives it back.
     """
 
     app: str
@@ -55,7 +55,7 @@ class WorkLane(Request[Lane]):
     token: int | None = None
     results: list[Delivered] = field(default_factory=list)
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def alarming(self) -> bool:
         return any(one.alarm is not None or one.resolves is not None for one in self.results)
@@ -63,8 +63,8 @@ class WorkLane(Request[Lane]):
 
 @dataclass(slots=True)
 class RedoDelivery(ByPerson[str | None]):
-    """A person lets a dead delivery be tried again, or discards it. With `waiting` also one that is pending: it is tried now,
-    or those behind it need not wait for it any longer.
+    """A person retries or discards a dead delivery. With `waiting`, also a pending one: it is retried now, or no longer delays those
+    behind it. Returns the state before; None if there is no such delivery.
     """
 
     id: str
@@ -88,9 +88,9 @@ def work_lanes(now: int | None, requests: Sequence[WorkLane]) -> Transaction[lis
 
 
 def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
-    """1. Is the lane ours? Its row is locked from here on, so nobody can take it while there is something left that only we
-    have seen. 2. What became of the last ones. 3. The next ones that are due; the first one that must wait lets all those
-    behind it wait. 4. Nothing: the lane is free.
+    """1. Take or keep the lane. Its row stays locked, so no other process can take it while results are not stored that only we know.
+    2. Store the results. 3. Read the next due deliveries; the first one that must wait also delays those behind it. 4. If there are
+    none, free the lane.
     """
     app, channel = request.app, request.channel
     if request.token is None:
@@ -125,8 +125,8 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
 
 
 def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transaction[list[str | None]]:
-    """What each was before. Only a dead one is changed, or a waiting one where that was asked for; who did it, and the error
-    that it had ended with, stay with its run.
+    """Return the state of each before. Only a dead delivery is changed, or a pending one with `waiting`; the operator and the previous
+    error are recorded with its run.
     """
     results: list[str | None] = []
     for request in requests:
@@ -139,7 +139,7 @@ def redo_deliveries(now: int | None, requests: Sequence[RedoDelivery]) -> Transa
             seq, _, run, error, app, channel = found[0]
             yield "redo_delivery", [(now, seq, "discarded" if request.discard else "pending", reason)]
             ended = to_json({**from_json(error or "{}"), "delivery": request.id}).decode()
-            if found[0][1] == "pending":  # should it fail again, that is said again
+            if found[0][1] == "pending":  # if it fails again, the alarm opens again
                 yield from resolve_alarms(now, [late_alarm(app, channel)])
             else:
                 raised = yield "alarms_of_deliveries", [(seq,)]
@@ -166,3 +166,9 @@ def _delivery_of(row: Row, channel: str) -> Delivery:
         error=error,
         due_at=created_at + age + wait,
     )
+
+
+async def first_delivery(database: Fetcher, app: str, channel: str) -> Microseconds | None:
+    """The time until the next delivery of a channel is due; None if there is none."""
+    rows = await database.fetch("first_delivery", database.read_clock(), app, channel)
+    return rows[0][0] if rows else None

@@ -1,4 +1,4 @@
-"""Pauses: what people told to claim nothing more, and at which rate it comes back."""
+"""Pauses: agents that people paused, and the rate at which they resume."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakeful.stores.verbs.failing import resumed
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """What it was before."""
+    """The pause before the change."""
 
     paused: bool
     rate: str | None
@@ -20,8 +20,8 @@ class Paused:
 
 @dataclass(slots=True)
 class ChangePause(ByPerson[Paused]):
-    """A person pauses an agent ('': all of the app), or lets it go on, at first no faster than `rate`. Once this is committed
-    nothing of a paused agent is claimed any more.
+    """A person pauses an agent ('': the whole app) or resumes it, at first no faster than `rate`. After the commit, no run of a paused
+    agent is claimed any more. Returns the pause before.
     """
 
     app: str
@@ -38,11 +38,11 @@ class ChangePause(ByPerson[Paused]):
         return Audit(verb, self.app, self.agent or "all", ": ".join(words) if words else None)
 
 
-ALL = ""  # in place of an agent: all of the app
+ALL = ""  # in place of an agent: the whole app
 
 
 def change_pauses(now: int | None, requests: Sequence[ChangePause]) -> Transaction[list[Paused]]:
-    """On PostgreSQL the gate of the app is shut by now: no claim is under way, and those that come see this."""
+    """On PostgreSQL the gate of the app is shut at this point: no claim is in flight, and later claims see the pause."""
     results = []
     for one in requests:
         rows = yield "find_pause", [(one.app, one.agent)]

@@ -1,4 +1,4 @@
-"""What people are told, and what people did: alarms and operations."""
+"""Alarms for people, and the record of people's operations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RaiseAlarm(Request[None]):
 
 @dataclass(slots=True)
 class RecordOperation(Request[None]):
-    """What a person did."""
+    """Record a person's operation."""
 
     operator: str
     verb: str
@@ -60,7 +60,7 @@ def open_alarms(now: int | None, alarms: Sequence[Alarm]) -> Transaction[None]:
 
 
 def resolve_alarms(now: int | None, keys: Sequence[str], ending: str | None = None) -> Transaction[None]:
-    """`ending` says how they ended, where that is known: who did what."""
+    """`ending` says how they ended, if that is known: who did what."""
     yield "resolve_alarm", [(now, key, ending) for key in sorted(keys)]
 
 
@@ -73,8 +73,8 @@ def record_operations(now: int | None, requests: Sequence[RecordOperation]) -> T
 
 
 def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Sequence[Any]) -> Transaction[None]:
-    """Who did what, as each request tells it by its result. One that was refused did nothing. Those that are parts of one choice
-    have one row, with how many were done until now.
+    """Record who did what, from each request and its result. A refused request records nothing. The slices of one bulk operation share
+    a row, which counts what was done so far.
     """
     rows: list[Row] = []
     counts: dict[str, tuple[ByPerson[Any], Bulk, int]] = {}
@@ -93,6 +93,6 @@ def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Seq
         found = yield "find_choice", [(choice,)]
         done += found[0][0] if found else 0
         if bulk.of is None and bulk.tells is None and not done:
-            continue  # it was done before
+            continue  # was already done
         by, words = request.by, bulk.words(done, request.note)
         yield "count_operation", [(now, bulk.app, by.name, by.way, bulk.verb, bulk.subject, words, choice, done)]

@@ -1,24 +1,26 @@
-"""Processes: their leases, and what happens to the runs of one that died."""
+"""Processes: their leases, and what happens to the runs of a process that died."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
+from wakeful.stores.database import Database
 from wakeful.stores.migrations import newest
 from wakeful.stores.request import ANYTHING, Heard, Others, Ready, Request
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.limits import Limit, show_limits
 from wakeful.stores.verbs.versions import enter_versions
 
 
 @dataclass(slots=True)
 class RegisterProcess(Request[None]):
-    """Enter a process with its first lease, what it has loaded, and the limits that its code gives to that."""
+    """Register a process with its first lease, its agents and their declared limits."""
 
     id: str
     host: str
@@ -28,10 +30,10 @@ class RegisterProcess(Request[None]):
     agents: Sequence[str] = ()
     limits: Mapping[str, Limit] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)  # of the code of these agents
-    again: bool = False  # it was declared dead, and comes back under this identity: nothing new was put to work
+    again: bool = False  # it was declared dead and comes back under this identity: no new code was deployed
 
     def shuts(self) -> str | None:
-        """Other code may come with a process: no claim is to be under way that has not heard of it."""
+        """A process may bring other code: no claim may be in flight that does not know of it."""
         return self.app if self.app and self.versions else None
 
     def tell(self, _: None, others: Others) -> None:
@@ -39,8 +41,8 @@ class RegisterProcess(Request[None]):
 
 
 class LeftBehind(int):
-    """How many runs a process that died or left still had; `lanes`: how many channels, which others may take now; `gone`: it
-    went just now, and what it held, such as sources or runs of the code that it alone served, is free.
+    """How many runs a process that died or left still had. `lanes`: how many channels, which other processes may take now. `gone`: it
+    was removed by this request, and everything that it held is free, such as sources, or runs of code that it alone served.
     """
 
     lanes: int
@@ -55,7 +57,7 @@ class LeftBehind(int):
 
 @dataclass(slots=True)
 class RetireProcess(Request[LeftBehind]):
-    """A process says goodbye."""
+    """A process leaves in order."""
 
     id: str
 
@@ -65,7 +67,7 @@ class RetireProcess(Request[LeftBehind]):
 
 @dataclass(slots=True)
 class BuryProcess(Request[LeftBehind]):
-    """Declare a process dead and put its runs back. `certain`: it is known to be gone, whatever its lease says."""
+    """Declare a process dead and return its runs. `certain`: it is known to be gone, so its lease does not count."""
 
     id: str
     certain: bool
@@ -77,13 +79,13 @@ class BuryProcess(Request[LeftBehind]):
         others.all = others.all or result.gone
 
     def follow(self, _: LeftBehind, heard: Heard) -> None:
-        heard.deliveries()  # it may have had a lane
+        heard.deliveries()  # it may have held a lane
 
 
 @dataclass(slots=True)
 class TakeOver(Request[LeftBehind]):
-    """A process is not connected any more, by the lock that it had: declare it dead before its lease is over, and put back those of its
-    runs that have no call under way.
+    """Declare a process dead before its lease expires, because the lock of its connection is free, and return those of its runs that
+    have no call in flight.
     """
 
     id: str
@@ -123,7 +125,7 @@ def register_processes(now: int | None, requests: Sequence[RegisterProcess]) -> 
 
 
 def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Transaction[list[LeftBehind]]:
-    """Whatever it still owns goes back without a crash: nobody looks for the runs of a process that has left."""
+    """Return its runs without counting a crash: no process looks for the runs of one that has left."""
     results = []
     for request in requests:
         yield "retire_process", [(request.id,)]
@@ -139,7 +141,7 @@ def retire_processes(now: int | None, requests: Sequence[RetireProcess]) -> Tran
 
 
 def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transaction[list[LeftBehind]]:
-    """Declaring it dead comes first: from then on its writes are refused, so its runs can be taken back in peace."""
+    """Declare the process dead first: from then on its writes are refused, and its runs can be taken back safely."""
     results: dict[str, LeftBehind] = {}
     for request in sorted(requests, key=lambda one: one.id):
         if request.certain:
@@ -161,8 +163,8 @@ def bury_processes(now: int | None, requests: Sequence[BuryProcess]) -> Transact
 
 
 def take_over_processes(now: int | None, requests: Sequence[TakeOver]) -> Transaction[list[LeftBehind]]:
-    """As `bury_processes`, before the lease is over. From now on its writes are refused, so it can begin no call any more; but one that
-    it has begun may still be on its way, as long as its lease is good. Runs with such a call, and channels, wait until then.
+    """As `bury_processes`, before the lease expires. From now on the process's writes are refused, so it can begin no further call. A call
+    that it began may still be in flight while its lease is valid, so runs with such a call, and channels, wait until then.
     """
     results: dict[str, LeftBehind] = {}
     for request in sorted(requests, key=lambda one: one.id):
@@ -177,3 +179,16 @@ def take_over_processes(now: int | None, requests: Sequence[TakeOver]) -> Transa
             )
         results[request.id] = LeftBehind(len(runs), gone=True)
     return [results[request.id] for request in requests]
+
+
+async def peers_of(database: Fetcher, app: str, own: str) -> dict[str, int]:
+    """How many other living processes of an app have each agent."""
+    rows = await database.fetch("living_peers", database.read_clock(), app, own)
+    return dict(Counter(agent for row in rows for agent in from_json(row[0])))
+
+
+async def other_processes(database: Database, own: str) -> list[tuple[str, Microseconds, bool]]:
+    """The other processes that have not signed off: each with the rest of its lease, and whether it is certainly dead."""
+    rows = await database.fetch("living_processes", database.read_clock())
+    database.tidy_locks({row[0] for row in rows})
+    return [(row[0], row[1], database.is_certainly_dead(row[0])) for row in rows if row[0] != own]

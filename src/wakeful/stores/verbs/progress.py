@@ -1,8 +1,8 @@
-"""What the owner of a run writes: checkpoints, and how an attempt ended. All of it fenced by the run's token."""
+"""Writes of a run's owner: checkpoints, and the end of an attempt. All are fenced by the run's token."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,9 +12,10 @@ from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import VERIFIED, WENT_WELL, AttemptOutcome, Claim, Decision, Outcome, Step
 from wakeful.stores.alarm import Alarm
+from wakeful.stores.judging import Judge
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import Heard, OfRun, Others, Ready
-from wakeful.stores.transaction import Call, Count, Transaction
+from wakeful.stores.request import Heard, OfRun, Others, Ready, stands_for
+from wakeful.stores.transaction import Call, Count, Fetcher, Transaction
 from wakeful.stores.verbs.cancel import end_undone, lock_children
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
 from wakeful.stores.verbs.ending import Ended, runs_ended
@@ -31,7 +32,7 @@ from wakeful.stores.verbs.waits import Wait, register_waits, store_waiting_steps
 
 @dataclass(slots=True)
 class SaveSteps(OfRun[None]):
-    """Store checkpoints of a run. Refused with LockLost once one of the `locks` has another holder."""
+    """Store checkpoints of a run. Refused if the claim is lost, or with LockLost once one of the `locks` has another holder."""
 
     steps: list[Step]
     locks: tuple[HeldLock, ...] = ()
@@ -45,7 +46,7 @@ class SaveSteps(OfRun[None]):
 
 @dataclass(slots=True)
 class FinishRun(OfRun[None]):
-    """End a run for good."""
+    """End a run for good. Refused if the claim is lost or the run is asked to stop."""
 
     state: Literal["done", "dead", "denied", "cancelled"]
     output: str | None = None
@@ -57,16 +58,13 @@ class FinishRun(OfRun[None]):
     alarm: Alarm | None = None
     decision: Decision | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
-    streak: Streak | None = None  # of a dead one
-    undo: CancelAsked | None = (
-        None  # of a dead one: raised instead, if it did anything outside that is to be undone first
-    )
-    undone: bool = False  # of a dead one: that was done, and nothing that it had prepared leaves any more
-    well_again: bool = False  # of one that is done: its agent was known to fail
+    streak: Streak | None = None  # if dead
+    undo: CancelAsked | None = None  # if dead: returned as a refusal if the run has effects, which must be undone first
+    undone: bool = False  # if dead: its effects are undone, and what it had prepared is dropped
+    well_again: bool = False  # if done: its agent was known to fail
 
     plain = True
-    may_wake = True
-    ends_a_run = True
+    ended = stands_for("claim")
 
     def size(self) -> tuple[int, int]:
         return 0, 0 if self.output is None else len(self.output)
@@ -85,9 +83,9 @@ class FinishRun(OfRun[None]):
 
 @dataclass(slots=True)
 class LeaveRun(OfRun[None]):
-    """Give a run back: `ready` at once, `waiting` until `delay` has passed (None: until what it waits for comes), `held`
-    until a person says something (about an effect, unless it is `by_itself`), or `parked` until a circuit lets it come
-    back. `clear` names failed steps to forget; `waits` are the events that it waits for.
+    """Give a run back: `ready` at once; `waiting` until `delay` has passed (None: until the awaited event comes); `held` until a person
+    decides (about an effect, unless `by_itself`); or `parked` until a circuit releases it. `clear` names failed steps to forget;
+    `waits` are the events that it waits for. Refused if the claim is lost.
     """
 
     state: Literal["ready", "waiting", "held", "parked"]
@@ -102,13 +100,12 @@ class LeaveRun(OfRun[None]):
     waits: list[Wait] = field(default_factory=list)
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
-    alarmed: bool = False  # a condition ran out of its budget: there is an alarm to tell
+    alarmed: bool = False  # a condition exceeded its budget: an alarm is open
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
     follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
-    may_wake = True
-    ends_a_run = True
+    ended = stands_for("claim")
 
     @property
     def _at_once(self) -> bool:
@@ -133,20 +130,21 @@ class LeaveRun(OfRun[None]):
 
 @dataclass(slots=True)
 class TransactStep(OfRun[Step]):
-    """Run the user's function on the store's own connection and save its result as a checkpoint, in one transaction."""
+    """Call the user's function and save its result as the step of this key, in one transaction."""
 
-    function: Callable[[Any], Any]
-    to_step: Callable[[Any], Step]
+    key: str
+    function: Judge[[Any], Any]
+    to_step: Judge[[Any], Step]
     locks: tuple[HeldLock, ...] = ()
     cause: str | None = None
 
 
 @dataclass(slots=True)
 class SaveTransacted(OfRun[Step]):
-    """The checkpoint of a transaction that the user's function has just done on this very connection (PostgreSQL).
+    """The checkpoint of a transaction that the user's function just executed on this connection (PostgreSQL).
 
-    Comes back with the step, or with the one that an earlier try of the same transaction recorded: then the caller
-    rolls its own back.
+    Returns the step, or the step that an earlier attempt of the same transaction recorded: then the caller rolls back its
+    own. Refused if the claim or a lock is lost.
     """
 
     step: Step
@@ -155,8 +153,14 @@ class SaveTransacted(OfRun[Step]):
 
 Nothing = ClaimLost | CancelAsked | None
 
-# How nearly every run ends, as it is stored.
+# The stored outcomes of nearly all runs.
 WELL = {outcome: to_json(outcome).decode() for outcome in (WENT_WELL, VERIFIED)}
+
+
+async def recorded_step(database: Fetcher, claim: Claim, key: str) -> Step | None:
+    """The step of a run that is done under this key."""
+    rows = await database.fetch("load_steps", claim.seq)
+    return next((step for row in rows if (step := Step(*row[1:])).key == key and step.state == "done"), None)
 
 
 def step_row(claim: Claim, step: Step) -> tuple[object, ...]:
@@ -198,7 +202,7 @@ def _save_steps(now: int | None, requests: Sequence[SaveSteps]) -> Transaction[l
 
 
 def transact_steps(now: int | None, requests: Sequence[TransactStep]) -> Transaction[list[Step | Exception]]:  # noqa: ARG001
-    """The fence first: a function whose run, or lock, is lost must not run at all. Then the function and its checkpoint."""
+    """Check the fence first: a function whose run or lock is lost must not be called. Then call it and save its checkpoint."""
     results: list[Step | Exception] = []
     refused = yield from lost_locks(requests)
     for number, request in enumerate(requests):
@@ -223,8 +227,8 @@ def save_transacted(
     now: int | None,  # noqa: ARG001
     requests: Sequence[SaveTransacted],
 ) -> Transaction[list[Step | ClaimLost | LockLost]]:
-    """As save_steps, but a step that is done stays as it is. The insert waits for an earlier try whose COMMIT is still
-    on its way, so there is no moment at which both could be stored.
+    """As save_steps, but a finished step stays as it is. The insert waits for an earlier attempt whose COMMIT is still in flight, so both
+    can never be stored.
     """
     results: list[Step | ClaimLost | LockLost] = []
     refused = yield from lost_locks(requests)
@@ -260,7 +264,7 @@ def finish_runs(now: int | None, requests: Sequence[FinishRun]) -> Transaction[l
 
 
 def _finish_well(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[tuple[int, int], Refusal]]:
-    """How nearly every run ends: nothing but its output is stored, and nothing needs to come back."""
+    """The end of nearly all runs: only the output is stored, and no rows need to come back."""
     rows = [(now, one.claim.seq, one.claim.token, one.output, WELL[one.outcome]) for one in requests]
     rows.sort(key=lambda row: row[1])
     if (yield Count("finish_well", rows)) == len(rows):
@@ -309,7 +313,7 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
     expired = [(request.claim.seq, request.reason) for request in ended if request.expired]
     if expired:
         yield "expire_admission", expired
-    just_now = {row[0] for row in finished}  # a repetition after a lost COMMIT has raised its alarm already
+    just_now = {row[0] for row in finished}  # a repetition after a lost COMMIT raised its alarm then
     decisions = [
         (
             now,
@@ -365,7 +369,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
                 request.delay,
                 request.error,
                 int(request.failed),
-                int(request.outcome == "released") or knows(request.claim),  # whoever takes it next learns of it
+                int(request.outcome == "released") or knows(request.claim),  # the next owner learns of the cancellation
             )
             for request in ordered
         ],
@@ -384,9 +388,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     if following:
         yield from wake_if_over(now, [one for one in requests if one.claim.seq in just_now])
     held = [(now, request.claim.root) for request in requests if request.state == "held" and not request.by_itself]
-    if (
-        held
-    ):  # a person may have settled it already, in the moment since it was stored as held: then nobody need hear of it
+    if held:  # a person may have settled the effect since it was stored as held: then no alarm is needed
         just_now -= {row[3] for row in (yield "release_held_runs", held)}
     raising = [(one, one.alarm) for one in requests if one.alarm is not None and one.claim.seq in just_now]
     if raising:

@@ -1,4 +1,4 @@
-"""What is in quarantine, and what a person makes of it: events, or nothing."""
+"""Quarantine: a person releases an input as events, or discards it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 from wakeful.model import Receipt
 from wakeful.stores.request import Audit, ByPerson
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.quarantine_room import free_room
 from wakeful.stores.verbs.take_in import TakenIn
 from wakeful.stores.verbs.with_events import WithEvents
 
+KEPT_PAGE = 10_000
+
 
 @dataclass(slots=True)
 class EndQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
-    """Say what becomes of something in quarantine: `accept` has the events that were made of it; without them it is discarded.
+    """Close a quarantined input: `accept` has the events made from it; without them it is discarded.
 
-    None comes back when it was settled before, or is not there.
+    None if it was closed before or does not exist.
     """
 
     app: str
@@ -31,8 +33,8 @@ class EndQuarantine(WithEvents[TakenIn | None], ByPerson[TakenIn | None]):
 
 
 def end_quarantined(now: int | None, requests: Sequence[EndQuarantine]) -> Transaction[list[TakenIn | None]]:
-    """Of several who settle the same at once, one wins: only that one's events are stored. What was made of it is noted under the
-    name by which it is known, also where that was known before.
+    """If several people close the same input at once, one wins, and only that one's events are stored. The event made from it is recorded
+    under the key by which it is known, also if it was known before.
     """
     results: dict[int, TakenIn | None] = {}
     for number in sorted(range(len(requests)), key=lambda one: requests[one].key):
@@ -42,12 +44,12 @@ def end_quarantined(now: int | None, requests: Sequence[EndQuarantine]) -> Trans
             first = one.accept.arrivals[0]
             named = (yield "find_alias", [(alias,) for alias in sorted(first.aliases)]) if first.aliases else []
             state, became, made = "released", named[0][1] if named else first.key, len(one.accept.arrivals)
-        settled = yield "end_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
-        if not settled:
+        closed = yield "end_quarantine", [(now, one.app, one.key, state, became, made, one.by.name, one.note)]
+        if not closed:
             results[number] = None
             continue
         if state == "released":
-            yield from free_room([(one.app, settled[0][0])])
+            yield from free_room([(one.app, closed[0][0])])
         receipts: list[Receipt] = []
         if one.accept is not None:
             answer = (yield from accept_events(now, [one.accept]))[0]
@@ -56,3 +58,13 @@ def end_quarantined(now: int | None, requests: Sequence[EndQuarantine]) -> Trans
             receipts = answer
         results[number] = TakenIn(receipts)
     return [results[number] for number in range(len(requests))]
+
+
+async def kept_inputs(database: Fetcher, app: str, source: str) -> list[str]:
+    """The keys of the inputs of a source that could not be read and wait for a person."""
+    found: list[str] = []
+    after = 0
+    while rows := await database.fetch("kept_of_source", app, source, "unreadable", after, KEPT_PAGE):
+        found += [key for _, key in rows]
+        after = rows[-1][0]
+    return found

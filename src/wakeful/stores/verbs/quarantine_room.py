@@ -1,9 +1,9 @@
-"""Quarantine of the unverified has a ceiling: the oldest go, in the transaction that would exceed it, and are counted.
+"""Unverified inputs in quarantine have a size limit: the transaction that would exceed it removes the oldest and counts them.
 
-    kept, unverified ──► + room ──► over the ceiling? ──► the oldest are cut, with their blobs ──► counted, by source and why
-    released         ──► − room     (a person vouches for it: it counts no more, and is never cut)
+    kept, unverified ──► + room ──► over the ceiling? ──► the oldest are cut, with their blobs ──► counted, by source and cause
+    released         ──► − room     (a person vouches for it: it no longer counts, and is never cut)
 
-Inputs that were verified and could not be read are neither counted nor cut.
+Inputs that were verified but could not be read are neither counted nor cut.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 WhyCut = Literal["bytes", "days"]
 
 
-# What the rows of one take besides its texts, with their places in indexes.
+# The size of an input's rows and index entries, without its texts.
 ROOM_OF_ROWS = 1024
 
 
 @dataclass(slots=True)
 class CutQuarantine(Request[int]):
-    """Remove unverified inputs that came before then, and the oldest while all of them take more than the ceiling. How many went comes
-    back; a few at a time, so ask again until it is none.
+    """Remove unverified inputs that came before `before`, and the oldest while all together exceed the ceiling. Returns how many were
+    removed; a limited number at a time, so repeat until it is zero.
     """
 
     app: str
@@ -37,13 +37,13 @@ class CutQuarantine(Request[int]):
     before: Microseconds | None = None
 
 
-# One transaction cuts so many at most. Each takes a kilobyte or more, and together more than any one request that is kept.
+# The most that one transaction cuts. Each is at least a kilobyte, and together they exceed any single request that is kept.
 CUT_AT_ONCE = 100
 QUIET_AFTER = duration("1d")
 
 
 def free_room(rooms: Sequence[tuple[str, int]]) -> Transaction[None]:
-    """Take (app, bytes) off the sums: these inputs are gone, or released."""
+    """Subtract (app, bytes) from the sums, for inputs that were removed or released."""
     freed: dict[str, int] = {}
     for app, room in rooms:
         freed[app] = freed.get(app, 0) + room
@@ -53,8 +53,8 @@ def free_room(rooms: Sequence[tuple[str, int]]) -> Transaction[None]:
 
 
 def take_room(now: int | None, app: str, room: int, ceiling: int | None) -> Transaction[bool]:
-    """Add to the sum of an app; over the ceiling, cut the oldest. True comes back if cutting began with this: nothing had been cut
-    for a day, and an alarm is open now.
+    """Add to the sum of an app, and cut the oldest inputs above the ceiling. Returns True if cutting began with this: nothing had been
+    cut for a day, and an alarm is open now.
     """
     held = (yield "add_room", [(app, room)])[0][0]
     if ceiling is None or held <= ceiling:
@@ -65,7 +65,7 @@ def take_room(now: int | None, app: str, room: int, ceiling: int | None) -> Tran
 
 
 def cut_quarantine(now: int | None, requests: Sequence[CutQuarantine]) -> Transaction[list[int]]:
-    """What is too old goes, then what is too much; how many went comes back for each. The sum is counted anew before."""
+    """Recount the sum, cut inputs that are too old, then those above the ceiling. Returns how many were cut for each request."""
     results = []
     for one in requests:
         yield "add_room", [(one.app, 0)]
@@ -86,7 +86,7 @@ def cut_quarantine(now: int | None, requests: Sequence[CutQuarantine]) -> Transa
 def _cut_down(
     now: int | None, app: str, held: int, ceiling: int, oldest: Sequence[Row]
 ) -> Transaction[tuple[int, bool]]:
-    """Cut of the oldest as many as it takes to get below the ceiling: how many, and whether cutting begins with them."""
+    """Cut as many of the oldest as it takes to get below the ceiling. Returns how many, and whether cutting begins with them."""
     gone: list[Row] = []
     for row in oldest:
         if held <= ceiling:
@@ -100,7 +100,7 @@ def _cut_down(
     begins = bool(number) and not lately
     if begins:
         text = (
-            f"requests that could not be verified take more than {in_bytes(ceiling)} in the quarantine of app {app}: "
+            f"unverified requests take more than {in_bytes(ceiling)} in the quarantine of app {app}: "
             "the oldest of them are removed"
         )
         yield from open_alarms(now, [Alarm(app, quarantine_alarm(app), text)])
@@ -108,8 +108,8 @@ def _cut_down(
 
 
 def _cut(now: int | None, app: str, rows: Sequence[Row], why: WhyCut) -> Transaction[int]:
-    """Remove them with all that belongs to them, and count them where they came from; how many comes back. One whose event another
-    process has in hand, because it came again just now, is left for the next time.
+    """Remove inputs with all their rows, and count them by source. Returns how many. An input whose event another process has locked,
+    because it came again just now, is left for the next time.
     """
     free = {row[0] for row in (yield "lock_event", [(row[0],) for row in rows])}
     rows = [row for row in rows if row[0] in free]

@@ -1,4 +1,4 @@
-"""What a person does to runs that were over. Who did it, why, and what each had ended with stays beside it."""
+"""redo: a person replays, repeats or discards ended runs. The operator, the note and the previous error are recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wakeful.stores.verbs.waits import cancelled_with, tell_caller
 
 @dataclass(slots=True)
 class Redone:
-    """What became of it: `run` goes on (a new one, if it was done again). `refused` says why nothing was changed."""
+    """The result. `run` continues; it is a new run if an ended one was done again. `refused` says why nothing was changed."""
 
     run: str
     was: RunState
@@ -32,8 +32,8 @@ class Redone:
 
 @dataclass(slots=True)
 class RedoRun(ByPerson[Redone | None]):
-    """A person lets a run that was over go on, or one that went well be done `again` as a new one of its family; or
-    `discard`s it. `data` is handed to the handler instead of the event's own.
+    """A person replays an ended run, does one that succeeded `again` as a new run of its family, or `discard`s one. `data` replaces the
+    event's data for the handler. None if there is no such run; refused if its state or its family does not allow it.
     """
 
     id: str
@@ -55,8 +55,8 @@ OVER = frozenset({"dead", "denied", "cancelled"})
 Errors = dict[Any, list[dict[str, Any]]]
 
 
-class Found(NamedTuple):
-    """A run as it is before anything is done to it."""
+class RunToRedo(NamedTuple):
+    """A run before the change."""
 
     seq: int
     id: str
@@ -66,15 +66,15 @@ class Found(NamedTuple):
     app: str
     agent: str
     reason: str | None
-    holds_output: bool  # if it is held: for what it would put out, and not for an effect
+    holds_output: bool  # held for its output, not for an effect
     key: str | None
     gathered: int
-    undone: bool  # it failed, and what it did was undone
-    committed: bool  # its handler does not run again: what it staged is promised
+    undone: bool  # it failed, and its effects were undone
+    committed: bool  # its handler does not run again: its staged effects will be released
 
 
 class Keyed(Protocol):
-    """The parts of a run by which it gets its place in the order of a key."""
+    """The parts of a run that determine its place in the order of a key."""
 
     @property
     def root(self) -> str: ...
@@ -86,15 +86,15 @@ class Keyed(Protocol):
     def key(self) -> str | None: ...
 
 
-Asked = list[tuple[RedoRun, Found]]
+Asked = list[tuple[RedoRun, RunToRedo]]
 
 
 def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[Redone | None]]:
-    """1. What are they now? 2. Sort them by what is asked; of two people who ask for the same, the first is heard. 3. Discard,
-    make ready again, or start further ones of the same families. Each step is one query for all of them.
+    """1. Read the runs. 2. Sort the requests by kind; if two people ask for the same, the first one counts. 3. Discard runs, make them
+    ready again, or start new ones of the same families. Each step is one query for all requests.
     """
     rows = yield "find_run_to_redo", [(one,) for one in sorted({request.id for request in requests})]
-    found = {row[1]: Found(*row) for row in rows}
+    found = {row[1]: RunToRedo(*row) for row in rows}
     at_work = yield "family_at_work", [(run.root, run.seq) for run in sorted(found.values(), key=lambda run: run.seq)]
     relatives = {row[0]: row[1] for row in at_work}
     begun: set[str] = set()
@@ -145,23 +145,21 @@ def redo_runs(now: int | None, requests: Sequence[RedoRun]) -> Transaction[list[
     return results
 
 
-def _not_beside(run: Found, relatives: dict[int, str], begun: set[str]) -> str | None:
-    """One run of a family at a time: they share their effects."""
+def _not_beside(run: RunToRedo, relatives: dict[int, str], begun: set[str]) -> str | None:
+    """Only one run of a family at a time, because they share effects."""
     if run.seq in relatives:
-        return (
-            f"shares its effects with run {relatives[run.seq]}, which is not over yet: wait for that one, or settle it"
-        )
-    return "is being done again already" if run.root in begun else None
+        return f"shares its effects with run {relatives[run.seq]}, which has not ended: wait for that run, or cancel it"
+    return "is already being done again" if run.root in begun else None
 
 
 def _discard(now: int | None, asked: Asked) -> Transaction[None]:
-    """Nothing more of it happens: what it staged and has not begun is given up with it."""
+    """End the runs, and drop their staged effects that have not begun."""
     yield from _drop_outgoing(now, asked, "discarded")
     remedies = [(now, run.seq, "discard", one.by.name, one.note, None, _ended_with(run)) for one, run in asked]
     yield "insert_remedy", remedies
     yield "discard_run", [(now, run.seq, _reason("discarded", one)) for one, run in asked]
     for one, run in asked:
-        if run.state == "held":  # of a dead one all this was done when it died
+        if run.state == "held":  # for a dead run, this was done when it died
             reason = _reason("discarded", one)
             yield "close_waits", [(run.seq,)]
             yield from withdraw_approvals(now, [(run.seq, reason)])
@@ -169,9 +167,9 @@ def _discard(now: int | None, asked: Asked) -> Transaction[None]:
 
 
 def _replay(now: int | None, asked: Asked) -> Transaction[None]:
-    """Finished steps and confirmed effects stay. What failed is forgotten by the run, and kept with the remedy. Where the
-    handler runs again after it had said what shall go (a held output, other data, effects that were undone), that is dropped: it
-    says it anew.
+    """Finished steps and confirmed effects stay. Failed steps and effects are cleared and recorded with the remedy. If the handler runs
+    again after it had prepared its output (a held output, other data, undone effects), the prepared deliveries and effects are
+    dropped, because the handler prepares them again.
     """
     ordered = sorted(asked, key=lambda pair: pair[1].seq)
     undone = yield from _undone(ordered)
@@ -210,14 +208,14 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
 
 
 def _undone(asked: Asked) -> Transaction[set[int]]:
-    """Runs of which something was undone: what they had committed rested on that."""
+    """Runs with undone effects: their commit relied on these."""
     cancelled = [(run.root, run.seq) for _, run in asked if run.state == "cancelled"]
     rows = (yield "undone_of_run", cancelled) if cancelled else []
     return {row[0] for row in rows} | {run.seq for _, run in asked if run.undone}
 
 
-def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction[None]:
-    """Those that were cancelled with the run that called them: its calls would find them so, and fail again."""
+def _replay_children(now: int | None, asked: RedoRun, run: RunToRedo) -> Transaction[None]:
+    """Replay the children that were cancelled together with their caller: otherwise its calls would find them cancelled and fail again."""
     with_it = cancelled_with(run.id)
     children = [child for child, note in (yield "cancelled_children", [(run.seq,)]) if note == with_it]
     if children:
@@ -226,8 +224,8 @@ def _replay_children(now: int | None, asked: RedoRun, run: Found) -> Transaction
 
 
 def queue(runs: Sequence[tuple[Keyed, int]]) -> Transaction[None]:
-    """Those with a key wait for their turn: at the place that a dead letter of their family kept, else at the end. A family has
-    one place: a run must not wait behind the dead letter that it stands for.
+    """Give runs with a key their place: the one that a dead letter of their family kept, else at the end. A family has one place, so that
+    a run does not wait behind the dead letter that it replaces.
     """
     keyed = [(run, seq) for run, seq in runs if run.key is not None]
     if not keyed:
@@ -257,8 +255,8 @@ def _drop_outgoing(now: int | None, asked: Asked, word: str) -> Transaction[None
 
 
 def data_of(runs: Sequence[int]) -> Transaction[dict[int, str | None]]:
-    """The data that people gave these runs, to be written for another one: what is encrypted is bound to its row, so that the database
-    cannot copy it.
+    """The data that people gave to these runs, to be written for another run. The database cannot copy it, because encrypted data is
+    bound to its row.
     """
     rows = (yield "data_of_run", [(seq,) for seq in sorted(runs)]) if runs else []
     return {row[0]: row[1] for row in rows}
@@ -286,8 +284,8 @@ def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
     return names
 
 
-def _ended_with(run: Found) -> str | None:
-    """The error of a run that failed, or what a held one was held for."""
+def _ended_with(run: RunToRedo) -> str | None:
+    """The error of a failed run, or the reason of a held one."""
     return to_json({"type": "Held", "message": run.reason}).decode() if run.state == "held" else plain(run.error)
 
 
@@ -301,7 +299,7 @@ def _by_owner(rows: Sequence[Row], what: str) -> Errors:
 def _with_errors(
     error: str | None, steps: list[dict[str, Any]] | None, effects: list[dict[str, Any]] | None
 ) -> str | None:
-    """What a run ended with, and the errors of its steps and effects that the replay clears away."""
+    """The error of a run, with the errors of its steps and effects that the replay clears."""
     if not steps and not effects:
         return error
     whole = {} if error is None else from_json(error)
@@ -312,14 +310,14 @@ def _with_errors(
 
 def _refusal(request: RedoRun, state: str, *, holds_output: bool) -> str | None:
     if state == "held":
-        return None if holds_output else "is held for an effect: `wakeful effects` shows it, and how to settle it"
+        return None if holds_output else "is held for an effect: `wakeful effects list` shows it, and how to settle it"
     if request.discard:
         return None if state == "dead" else f"is {state}: only a dead letter can be discarded"
     if state in OVER or (state == "done" and request.again):
         return None
     if state == "done":
         return "is done: --again does it once more, and finds its confirmed effects instead of repeating them"
-    return f"is {state}: only what is over can be replayed"
+    return f"is {state}: only a run that has ended can be replayed"
 
 
 def _reason(what: str, request: RedoRun) -> str:

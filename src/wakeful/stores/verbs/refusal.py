@@ -1,4 +1,4 @@
-"""What a write is told whose run has another owner, or is to stop."""
+"""Refusals of writes whose run has another owner or is asked to stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lost(claim: Claim) -> ClaimLost:
 
 
 def refusal_of(claim: Claim, rows: Sequence[Row]) -> Refusal:
-    """Why a write was refused, by what `token_of_run` says of its run."""
+    """Why a write was refused, by the run's row in `token_of_run`."""
     for _, token, state, _, by, note in rows:
         if (token, state) == (claim.token, "running") and by is not None and claim.cancelled is None:
             return CancelAsked(claim.id, by, note)
@@ -24,13 +24,13 @@ def refusal_of(claim: Claim, rows: Sequence[Row]) -> Refusal:
 
 
 def knows(claim: Claim) -> int:
-    """Does the owner of a run know that it is to stop? For a query."""
+    """Whether the run's owner knows that it is asked to stop, as a query parameter."""
     return int(claim.cancelled is not None)
 
 
 def refused(claims: Sequence[Claim], written: Sequence[Row]) -> Transaction[dict[tuple[int, int], Refusal]]:
-    """Whose write was refused. A run that nobody runs any more but that still has our token was moved by ourselves:
-    the answer to that COMMIT was lost, and this is its repetition.
+    """The refused writes. A run that is no longer running but still has our token was moved by ourselves: the answer to that COMMIT was
+    lost, and this is its repetition.
     """
     if len(written) == len(claims):
         return {}

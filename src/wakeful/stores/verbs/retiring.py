@@ -1,4 +1,4 @@
-"""retire: an app is done with, until its code is started again."""
+"""retire: marks an app as no longer used, until its code is started again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wakeful.stores.transaction import Transaction
 
 @dataclass(slots=True)
 class RetireApp(ByPerson[bool]):
-    """Nothing is expected of an app any more. Recorded with who said so; a second time changes nothing."""
+    """Retire an app: nothing is expected of it any more. Recorded with its author. Returns False if it was already retired."""
 
     app: str
 
@@ -21,7 +21,7 @@ class RetireApp(ByPerson[bool]):
 
 @dataclass(slots=True)
 class BringBackApp(ByPerson[bool]):
-    """The app is not retired any more. The answer: was it?"""
+    """End an app's retirement. Returns whether it was retired."""
 
     app: str
 
@@ -30,12 +30,12 @@ class BringBackApp(ByPerson[bool]):
 
 
 def retire_apps(now: int | None, requests: Sequence[RetireApp]) -> Transaction[list[bool]]:
-    """For each: was it not retired before?"""
+    """For each: True if it was not retired before."""
     results = []
     for one in requests:
         new = bool((yield "insert_retired", [(now, one.app, one.by.name, one.note)]))
         if new:
-            yield "remove_guards", [(one.app,)]  # no server of it is left to say which token counts
+            yield "remove_guards", [(one.app,)]  # no server of the app is left to set a token
         results.append(new)
     return results
 

@@ -1,4 +1,4 @@
-"""Schedules: the occurrences that are due become events, or rows that say why not, in one transaction with the next occurrence."""
+"""Schedules: due occurrences become events or rows with a reason, in one transaction with the next occurrence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wakeful.model import FINAL_RUN_STATES, Receipt, ScheduleState
 from wakeful.stores.alarm import Alarm, heartbeat_alarm, missed_alarm, unfired_alarm
 from wakeful.stores.request import Actor, Audit, Bulk, ByPerson, Others, Request
 from wakeful.stores.timing import DueOccurrence, Fired, OccurrenceRecord, Origin, Span, StoredSchedule, reached
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.with_events import WithEvents
@@ -21,9 +21,9 @@ ChangeVerb = Literal["add", "edit", "pause", "resume", "remove", "fire", "move"]
 
 @dataclass(slots=True)
 class RecordOccurrences(WithEvents[Fired | None]):
-    """Settle the occurrences of a schedule that are due, and write down the next one. All of it or nothing.
+    """Record the due occurrences of a schedule and set the next one, all or nothing.
 
-    `accept` has one arrival for each of the `occurrences`. False comes back when somebody else was first, or changed it.
+    `accept` has one arrival for each of the `occurrences`. None if another process was first or the schedule was changed.
     """
 
     schedule: StoredSchedule
@@ -35,16 +35,16 @@ class RecordOccurrences(WithEvents[Fired | None]):
     queued: Span | None = None
     waits_for: str | None = None
     alarm: Alarm | None = None
-    resolves: str | None = None  # the key of an alarm that is over with this
+    resolves: str | None = None  # the key of an alarm that this resolves
 
     @property
     def done(self) -> bool:
-        """There is nothing more to come."""
+        """Whether no occurrence is left."""
         return self.next_at is None and self.queued is None
 
     @property
     def done_until(self) -> Microseconds:
-        """The last occurrence that is records with this, or waits."""
+        """The last occurrence that is recorded or queued with this."""
         return reached(
             self.schedule.done_until, self.records, self.queued, *(one.scheduled_for for one in self.occurrences)
         )
@@ -56,12 +56,12 @@ class RecordOccurrences(WithEvents[Fired | None]):
         if not self.waits_for:
             WithEvents.tell(self, result, others)
         elif result is not None:
-            others.all = True  # another process may have the run that it waits for
+            others.all = True  # another process may own the run that it waits for
 
 
 @dataclass(slots=True)
 class FireSchedule(WithEvents[Fired], ByPerson[Fired]):
-    """Fire a schedule by hand, beside its occurrences."""
+    """Fire a schedule by hand, in addition to its occurrences."""
 
     schedule: StoredSchedule
     scheduled_for: Microseconds
@@ -74,8 +74,8 @@ class FireSchedule(WithEvents[Fired], ByPerson[Fired]):
 
 @dataclass(slots=True)
 class ChangeSchedule(Request[StoredSchedule | None]):
-    """Make, change, pause, resume or remove a schedule. `before` is the row as the caller knew it, None if there was none: if
-    it is another one by now, None comes back and nothing was changed.
+    """Create, change, pause, resume or remove a schedule. `before` is the row as the caller knew it, None if there was none. If it
+    differs by now, nothing is changed and the result is None.
     """
 
     app: str
@@ -98,17 +98,17 @@ class ChangeSchedule(Request[StoredSchedule | None]):
     waits_for: str | None = None
 
     def tell(self, result: StoredSchedule | None, others: Others) -> None:
-        """Another process may be the one that has it due next."""
+        """Another process may be the one that fires it next."""
         others.all = others.all or result is not None
 
 
 @dataclass(slots=True)
 class ScheduleByPerson(ByPerson[StoredSchedule | None]):
-    """A change of a schedule or a reminder that a person or a token asks for, stored together with its author."""
+    """A change of a schedule or a reminder by a person or a token, stored together with its author."""
 
     change: ChangeSchedule
 
-    carried_with: ClassVar[type[Request[StoredSchedule | None]]] = ChangeSchedule  # it locks the same rows
+    carried_with: ClassVar[type[Request[StoredSchedule | None]]] = ChangeSchedule  # locks the same rows
 
     def audit(self, result: StoredSchedule | None) -> Audit | None:
         change = self.change
@@ -117,23 +117,23 @@ class ScheduleByPerson(ByPerson[StoredSchedule | None]):
 
 
 def asked_by(by: Actor, change: ChangeSchedule, bulk: Bulk | None = None) -> ChangeSchedule | ScheduleByPerson:
-    """A change as its author asks for it. Code, files and runs are named in the change itself."""
+    """The request for a change, with its author if that is a person. For code, files and runs, the change itself names the author."""
     person = by.way in {"cli", "http"}
     return ScheduleByPerson(change, by=by, note=change.note, bulk=bulk) if person else change
 
 
 COALESCED = "into the one after it"
-# Where a row of `{schedule}` has what is queued, and the state of its last run.
+# Indexes in a row of `{schedule}`: the queued occurrences, and the state of its last run.
 QUEUED, RUN_STATE = 12, 24
 
 
 def record_occurrences(now: int | None, requests: Sequence[RecordOccurrences]) -> Transaction[list[Fired | None]]:
-    """1. Move each schedule on, if it is where its caller knew it. 2. The events of those. 3. What became of the occurrences. In
-    the order of the schedules, so that two processes never wait for each other in a circle.
+    """1. Advance each schedule, if it is where the caller knew it. 2. Accept the events of those. 3. Record the occurrences. In order of
+    schedule, so that two processes cannot deadlock.
     """
     first = {
         one.schedule.seq: one for one in reversed(requests)
-    }  # of several for one schedule, the others come too late
+    }  # of several requests for one schedule, only the first can win
     ordered = sorted(first.values(), key=lambda one: one.schedule.seq)
     rows = []
     for one in ordered:
@@ -209,7 +209,7 @@ def _write_down(
 def insert_occurrences(
     now: int | None, known: dict[int, StoredSchedule], written: dict[int, list[OccurrenceRecord]]
 ) -> Transaction[None]:
-    """Equal neighbours are one row: also with the last one that is there, if no occurrence that waits lies between them."""
+    """Equal neighbours share a row, also with the last stored one, if no queued occurrence lies between them."""
     rows: list[Row] = []
     longer: list[Row] = []
     apart = [seq for seq, mine in written.items() if mine and mine[0].state != "fired"]
@@ -234,7 +234,7 @@ def insert_occurrences(
 
 
 def _why_not(key: str) -> Transaction[str]:
-    """What the door made of an event that no run came of."""
+    """Why an accepted event led to no run."""
     became = yield "became_of_event", [(key,)]
     if not became:
         return "no agent took it"
@@ -243,7 +243,7 @@ def _why_not(key: str) -> Transaction[str]:
 
 
 def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transaction[list[Fired]]:
-    """By hand: an occurrence of its own, beside the occurrences."""
+    """By hand: recorded as an occurrence of its own, in addition to those of the rule."""
     results = []
     for one in requests:
         answers = yield from accept_events(now, [one.accept])
@@ -268,7 +268,7 @@ def fire_schedules(now: int | None, requests: Sequence[FireSchedule]) -> Transac
 def change_schedules(
     now: int | None, requests: Sequence[ChangeSchedule | ScheduleByPerson]
 ) -> Transaction[list[StoredSchedule | None]]:
-    """One after the other, each if the schedule is as its caller knew it."""
+    """One after the other; each only if the schedule is as the caller knew it."""
     changes = [one.change if isinstance(one, ScheduleByPerson) else one for one in requests]
     results: dict[int, StoredSchedule | None] = {}
     for number in sorted(range(len(changes)), key=lambda one: (changes[one].app, changes[one].name)):
@@ -337,7 +337,7 @@ def _change(now: int | None, request: ChangeSchedule) -> Transaction[StoredSched
 
 
 def _over(request: ChangeSchedule) -> list[str]:
-    """Alarms that nothing would end any more. What was missed is so no longer once somebody decided that it is not to be."""
+    """Alarms that nothing else would resolve. A person's pause also resolves the alarm about missed occurrences."""
     place = (request.app, request.name)
     if request.state == "removed":
         return [missed_alarm(*place), unfired_alarm(*place), heartbeat_alarm(*place)]
@@ -351,9 +351,42 @@ def _columns(span: Span | None) -> tuple[int | None, int | None, int, int | None
 
 
 def schedule_of(row: Row) -> StoredSchedule:
-    """A row of `{schedule}`: the columns of a schedule in its own order, but for the four of what is queued."""
+    """A schedule from a row of `{schedule}`: the columns are in its own order, except for the four of the queued occurrences."""
     queued = None if row[QUEUED] is None else Span(*row[QUEUED : QUEUED + 4])
     columns = [*row[:QUEUED], queued, *row[QUEUED + 4 : RUN_STATE]]
     stored = StoredSchedule(*columns)
     state = row[RUN_STATE]
     return stored if state is None or state in FINAL_RUN_STATES else replace(stored, open_run=stored.last_run)
+
+
+async def due_schedules(
+    database: Fetcher, app: str, after: tuple[Microseconds, int] | None, most: int
+) -> tuple[Microseconds | None, list[StoredSchedule]]:
+    """The store's time, and the schedules of an app that are due, a page of those after a place. The time is None if none is due."""
+    due, seq = after or (-1, -1)
+    rows = await database.fetch("due_schedules", database.read_clock(), app, due, seq, most)
+    return (rows[0][-1] if rows else None), [schedule_of(row) for row in rows]
+
+
+async def queued_schedules(database: Fetcher, app: str) -> list[StoredSchedule]:
+    """The schedules of an app with an occurrence that waits for the run of an earlier one."""
+    rows = await database.fetch("queued_schedules", database.read_clock(), app)
+    return [schedule_of(row) for row in rows]
+
+
+async def next_schedule(database: Fetcher, app: str) -> tuple[Microseconds, Microseconds | None]:
+    """The store's time, and when the next schedule of an app is due."""
+    rows = await database.fetch("next_schedule", database.read_clock(), app)
+    return rows[0][0], rows[0][1]
+
+
+async def find_schedule(database: Fetcher, app: str, name: str) -> StoredSchedule | None:
+    """The schedule of this name."""
+    rows = await database.fetch("find_schedule", database.read_clock(), app, name)
+    return schedule_of(rows[0]) if rows else None
+
+
+async def schedules_of(database: Fetcher, app: str) -> list[StoredSchedule]:
+    """The schedules of an app."""
+    rows = await database.fetch("schedules_of_app", database.read_clock(), app)
+    return [schedule_of(row) for row in rows]

@@ -1,9 +1,11 @@
-"""Schedules that runs make: policy's answer, the change and the checkpoint, in one transaction."""
+"""Schedules that runs make: policy's decision, the change and the checkpoint, in one transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from pydantic_core import to_json
 
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
 from wakeful.model import Decision, Step
@@ -18,25 +20,25 @@ from wakeful.stores.verbs.schedules import ChangeSchedule, change_schedules
 
 @dataclass(slots=True)
 class ScheduleByRun(OfRun[Step | None]):
-    """Make, change or remove a schedule out of a run, together with the checkpoint that tells of it: both or neither, and
-    neither once the run is somebody else's. `decide` is policy, asked in the same transaction.
+    """Create, change or remove a schedule from a run, together with its checkpoint: both or neither. Refused if the claim or a lock is
+    lost.
 
-    Comes back with the step as it is stored: done, or failed because policy did not allow it. None: the schedule is not as
-    its caller knew it, and nothing was stored.
+    Returns the step as stored: done, or failed with `denied` because policy did not allow it. None if the schedule is not as the caller knew it; then
+    nothing was stored.
     """
 
     step: Step
     app: str
     name: str
     before: StoredSchedule | None  # as the caller knew it
-    change: ChangeSchedule | None  # None: it is as it shall be
-    decide: Callable[[], Decision]
-    done: Callable[[StoredSchedule | None], str]  # what the checkpoint says
-    denied: Callable[[Decision], str]  # what it says of a decision that is not "allow"
+    change: ChangeSchedule | None  # None: it already is as wanted
+    decision: Decision  # of policy, asked just before
+    done: str | None  # the result of the step; None: when the schedule is due next
+    denied: str  # the error of the step, if the decision is not "allow"
     locks: tuple[HeldLock, ...] = ()
 
     def tell(self, result: Step | None, others: Others) -> None:
-        """Another process may be the one that has it due next."""
+        """Another process may be the one that fires it next."""
         others.all = others.all or result is not None
 
 
@@ -44,7 +46,7 @@ Result = Step | ClaimLost | CancelAsked | LockLost | None
 
 
 def schedule_by_runs(now: int | None, requests: Sequence[ScheduleByRun]) -> Transaction[list[Result]]:
-    """In the order of the schedules' names, as everybody changes them."""
+    """In order of the schedules' names, like every other change."""
     refused = yield from lost_locks(requests)
     results: dict[int, Result] = {**refused}
     for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
@@ -54,8 +56,9 @@ def schedule_by_runs(now: int | None, requests: Sequence[ScheduleByRun]) -> Tran
 
 
 def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
-    """1. The fence: a run that is somebody else's, or is to stop, changes nothing. 2. What was stored by an earlier try whose
-    answer was lost is the answer. 3. Policy. 4. The change, if the schedule is as its caller knew it. 5. The checkpoint.
+    """1. The fence: a run that has another owner or is asked to stop changes nothing. 2. If an earlier attempt stored the step and its
+    answer was lost, return that step. 3. Ask policy. 4. Make the change, if the schedule is as the caller knew it. 5. Save the
+    checkpoint.
     """
     claim, step = request.claim, request.step
     owned = yield "token_of_run", [(claim.seq,)]
@@ -65,11 +68,11 @@ def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
     known = next((one for one in stored if one.key == step.key and one.state in {"done", "failed"}), None)
     if known is not None:
         return known
-    decision = request.decide()
+    decision = request.decision
     if decision.answer != "allow":
         row = (now, claim.seq, claim.agent, decision.answer, decision.rule, decision.version, decision.reason)
         yield "insert_run_decision", [row]
-        step.state, step.error = "failed", request.denied(decision)
+        step.state, step.error = "failed", request.denied
     else:
         after: StoredSchedule | None = request.before
         if request.change is not None:
@@ -78,7 +81,7 @@ def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
                 return None
         elif not (yield from _is_still_so(request)):
             return None
-        step.result = request.done(after)
+        step.result = request.done or to_json({"next_at": None if after is None else after.next_at}).decode()
     yield Count("save_step", [step_row(claim, step)])
     return step
 

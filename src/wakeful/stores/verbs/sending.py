@@ -1,4 +1,4 @@
-"""send: a person's own event, stored together with who sent it."""
+"""send: an event that a person sends, stored together with its author."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Sending = Literal["emit", "run", "checkin"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """Who sends an event, by which verb, and what is sent, in words: what became of it is said behind them."""
+class SentBy:
+    """Who sends an event, by which verb, and a description of the event, which the audit row completes with the result."""
 
     by: Actor
     verb: Sending
@@ -26,7 +26,7 @@ class Sent:
 
 @dataclass(slots=True)
 class SendEvent(WithEvents[Fired], ByPerson[Fired]):
-    """One event that a person sends: by `emit`, to one agent by `run`, or to say that something was done by `checkin`."""
+    """Accept one event that a person sends: by `emit`, to one agent by `run`, or to report something done by `checkin`."""
 
     accept: AcceptEvents
     verb: Sending

@@ -1,20 +1,21 @@
-"""A person's word about an effect: which results fit, and a correction of one that was given before.
+"""A person settles an effect: which results are accepted, and how a given result is corrected.
 
     held ──► confirmed with a result ──► nothing later is stored: it may be corrected
-                                    └──► the run went on with it: it stands
+                                    └──► the run went on with it: it stays
 
-What a run stores after it has read the result may follow from it. So the set of all that its family had stored is noted by a
-digest when the result is given; a correction compares it, while no run of the family can be claimed.
+Everything that a run stores after it has read the result may depend on it. So a digest of all that its family has stored is recorded when
+the result is given. A correction compares it, while no run of the family can be claimed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal
 
 from wakeful.model import Effect
+from wakeful.stores.judging import Judge
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.effects import effect_of
@@ -24,32 +25,32 @@ from wakeful.stores.verbs.held import HeldRun, resolve_held
 
 @dataclass(slots=True)
 class Settled:
-    """What a settlement found: `first` says whether this answer is the one that stands, `refused` why a result was not taken."""
+    """The result. `first`: this answer was the first and counts. `refused`: why a result was not accepted."""
 
     effect: Effect
     run: str
     first: bool
     refused: str | None = None
-    unfit: bool = False  # it was refused because it is not what the action returns
+    unfit: bool = False  # refused because it does not match the action's result type
     corrected: bool = False
 
 
-# What a person said of a held effect, by what it is then.
+# The verb of a person's answer, by the state that it gives the effect.
 SAYS = {"confirmed": "confirm", "retrying": "repeat", "abandoned": "abandon"}
 
 
 @dataclass(slots=True)
 class SettleEffect(ByPerson[Settled | None]):
-    """A person says what became of a held effect: the first answer stands. Its run goes on once none is held any more. The result
-    of a confirmed one can be corrected until its run has stored anything more.
+    """A person settles a held effect; the first answer counts. Its run resumes once no effect of it is held. The result of a confirmed
+    effect can be corrected until its run has stored anything more. None if there is no such effect.
 
-    `refuse` is asked in the same transaction whether a result fits the JSON schema of what the action returns: why not, or None.
+    `refuse` is called in the same transaction with the JSON schema of the action's result; it returns why a result does not match, or None.
     """
 
     id: str
     state: Literal["confirmed", "retrying", "abandoned"]
     result: str | None = None
-    refuse: Callable[[str, str | None], str | None] | None = None
+    refuse: Judge[[str, str | None], str | None] | None = None
 
     def audit(self, result: Settled | None) -> Audit | None:
         if result is None or not result.first:
@@ -62,11 +63,11 @@ SETTLED_BY_PEOPLE = frozenset({"held", "intent", "unknown"})
 
 
 def unfit(request: SettleEffect) -> Transaction[str | None]:
-    """Why the result does not fit what the action returns. None if it does, or if nothing is known of that."""
+    """Why the result does not match the action's result type. None if it does, or if the type is not known."""
     if request.state != "confirmed" or request.refuse is None:
         return None
     for returns, staged in (yield "result_wanted", [(request.id,)]):
-        if returns is not None and not (staged and request.result is None):  # no handler reads what was staged
+        if returns is not None and not (staged and request.result is None):  # no handler reads a staged effect's result
             return request.refuse(returns, request.result)
     return None
 
@@ -77,23 +78,23 @@ def note_stored(effect: str, root: str) -> Transaction[None]:
 
 
 def correct(now: int | None, request: SettleEffect, effect: Effect, root: str, run: str) -> Transaction[Settled]:
-    """Give another result to an effect that a person confirmed before, while its run has not gone on with the first one."""
+    """Replace the result that a person gave before, if the run has not gone on with the first one."""
     family = yield "lock_family_of_effect", [(root,)]
     before = yield "stored_before", [(request.id,)]
     running = [identifier for identifier, state in family if state == "running"]
     if running:
         words = (
-            f"run {running[0]} is running with the result that {effect.settled_by} gave. Once it has ended without storing "
+            f"run {running[0]} is running with the result that {effect.settled_by} gave. If it ends without storing "
             "anything more, the result can be corrected"
         )
         return Settled(effect, run, first=False, refused=words)
     if not before or before[0][0] != (yield from _digest(root)):
-        words = f"run {run} went on with the result that {effect.settled_by} gave, and stored more: it stands"
+        words = f"run {run} went on with the result that {effect.settled_by} gave and stored more: it can no longer be corrected"
         return Settled(effect, run, first=False, refused=words)
     if effect.once is not None:
-        yield "lock_keys_of_effect", [(effect.id,)]  # a run that asks for the same key waits until this is committed
+        yield "lock_keys_of_effect", [(effect.id,)]  # a run that asks for the same key waits for this commit
         for (other,) in (yield "follower_that_has", [(effect.id,)]):
-            words = f"run {other} has the same key and got the result that {effect.settled_by} gave: it stands"
+            words = f"run {other} has the same key and got the result that {effect.settled_by} gave: it can no longer be corrected"
             return Settled(effect, run, first=False, refused=words)
     yield "correct_effect", [(now, request.id, request.result, request.by.name, request.note)]
     effect.result, effect.settled_by, effect.note = request.result, request.by.name, request.note
@@ -106,8 +107,8 @@ def _digest(root: str) -> Transaction[str]:
 
 
 def settle_effects(now: int | None, requests: Sequence[SettleEffect]) -> Transaction[list[Settled | None]]:
-    """A person's answer, and the run goes on unless another of its effects is held. A result that does not fit is refused; one
-    that was given before can be corrected.
+    """Store a person's answer, and resume the run unless another of its effects is held. A result that does not match is refused; a given
+    one can be corrected.
     """
     results: list[Settled | None] = []
     for one in requests:

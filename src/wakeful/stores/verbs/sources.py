@@ -1,6 +1,6 @@
-"""Sources: which there are, who reads them, and how each of them is.
+"""Sources: which exist, which process reads each of them, and their health.
 
-A source that only one process may read is held under a token, which rises with every holder.
+A source that only one process may read is held under a token, which increases with every holder.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pydantic_core import to_json
 from wakeful.clock import Microseconds
 from wakeful.model import SourceState
 from wakeful.stores.alarm import Alarm, concern_alarm, source_alarm
-from wakeful.stores.request import Audit, ByPerson, Others, Request
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.request import Audit, ByPerson, Others, Request, stands_for
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
 @dataclass(slots=True)
 class EnterSources(Request[None]):
-    """Make known which sources an app has: (name, kind) of each, and the agents that each of them wakes; who hears of it, and
-    how far behind it may be, where that was declared; and which names in `source` its events have, which are its own then.
+    """Store an app's declared sources: (name, kind) of each, the agents that each one wakes, its owner and the lag that is allowed, if
+    declared, and the names in `source` that its events have and that are reserved for it.
     """
 
     app: str
@@ -34,8 +34,8 @@ class EnterSources(Request[None]):
 
 @dataclass(slots=True)
 class ServeSources(Request[None]):
-    """A process answers the requests to these webhooks, or with `ends` does so no more. What it says is known to be over when its
-    lease is.
+    """Record that a process serves these webhooks, or with `ends` that it stops. The record loses its meaning when the process's lease
+    expires.
     """
 
     app: str
@@ -43,12 +43,12 @@ class ServeSources(Request[None]):
     process: str
     ends: bool = False
 
-    fenced = True
+    fenced_by = stands_for("process")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldSource:
-    """A source as its reader holds it, and where to go on."""
+    """A source as its reader holds it, and where to continue."""
 
     app: str
     name: str
@@ -58,19 +58,19 @@ class HeldSource:
 
 @dataclass(slots=True)
 class HoldSource(Request[HeldSource | None]):
-    """Become the one reader of a source. None comes back while another process that is alive has it."""
+    """Become the only reader of a source. None while another living process holds it."""
 
     app: str
     name: str
     process: str
 
-    fenced = True
+    fenced_by = stands_for("process")
 
 
 @dataclass(slots=True)
 class LetSourceGo(Request[None]):
-    """Read it no more. Somebody else may at once. With `leaves` the others are told: this one does not come back to it, as it
-    does after a failure.
+    """Stop reading a source; another process may read it at once. With `leaves`, the others are told, because this process does not come
+    back to it as it does after a failure.
     """
 
     app: str
@@ -79,7 +79,7 @@ class LetSourceGo(Request[None]):
     token: int
     leaves: bool = False
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def tell(self, _: None, others: Others) -> None:
         if self.leaves:
@@ -88,9 +88,9 @@ class LetSourceGo(Request[None]):
 
 @dataclass(slots=True)
 class ReportSource(Request[None]):
-    """How a source is. Counts are added to those that are stored; None leaves a figure as it is.
+    """Report a source's health. Counts are added to the stored ones; None leaves a figure unchanged.
 
-    With a `token` it is the holder who says so, and somebody else's word is ignored.
+    With a `token`, only the holder's report counts; any other is ignored.
     """
 
     app: str
@@ -105,7 +105,7 @@ class ReportSource(Request[None]):
     refused: int = 0
     event_at: Microseconds | None = None
     alarm: Alarm | None = None
-    resolves: str | None = None  # the key of an alarm that is over with this
+    resolves: str | None = None  # the key of an alarm that this resolves
 
     def alarming(self) -> bool:
         return self.resolves is not None or self.alarm is not None
@@ -113,8 +113,8 @@ class ReportSource(Request[None]):
 
 @dataclass(slots=True)
 class ForgetSource(ByPerson[bool]):
-    """Remove a source, with its cursor and its items: for one that is declared no more. False comes back when there is none, or
-    a process that is alive reads it.
+    """Remove a source that is no longer declared, with its cursor and its items. False if it does not exist or a living process reads
+    it.
     """
 
     app: str
@@ -126,8 +126,8 @@ class ForgetSource(ByPerson[bool]):
 
 @dataclass(slots=True)
 class ForgetOld(Request[int]):
-    """Forget other names of events that were made before then, and things that have been gone for longer, at most so many of
-    each. It comes back how many were forgotten.
+    """Delete aliases of events made before `aliases_before`, and items that have been gone for longer than given, at most `most` of each.
+    Returns how many were deleted.
     """
 
     app: str
@@ -138,7 +138,7 @@ class ForgetOld(Request[int]):
 
 @dataclass(frozen=True, slots=True)
 class StoredSource:
-    """A source as it is stored."""
+    """A stored source."""
 
     app: str
     name: str
@@ -178,7 +178,7 @@ def enter_sources(now: int | None, requests: Sequence[EnterSources]) -> Transact
 
 
 def serve_sources(now: int | None, requests: Sequence[ServeSources]) -> Transaction[list[None]]:
-    """Whoever serves now makes the words of those that are gone superfluous: since when nobody did was told until then."""
+    """A new server makes the records of dead ones superfluous: they only told since when no process had served the webhook."""
     begins = sorted({(one.app, name, one.process) for one in requests if not one.ends for name in one.names})
     ends = sorted({(one.app, name, one.process) for one in requests if one.ends for name in one.names})
     if begins:
@@ -190,8 +190,8 @@ def serve_sources(now: int | None, requests: Sequence[ServeSources]) -> Transact
 
 
 def hold_sources(now: int | None, requests: Sequence[HoldSource]) -> Transaction[list[HeldSource | None]]:
-    """The row is locked before its holder is looked at: of several who come at once, one gets it. Taking what the process has
-    already is a repetition after a lost answer: it gets a new token.
+    """The row is locked before its holder is read, so that one of several concurrent readers gets it. Taking a source that the process
+    already holds is a repetition after a lost answer: it gets a new token.
     """
     results: dict[int, HeldSource | None] = {}
     for number in sorted(range(len(requests)), key=lambda one: (requests[one].app, requests[one].name)):
@@ -273,5 +273,24 @@ def forget_old(now: int | None, requests: Sequence[ForgetOld]) -> Transaction[li
 
 
 def source_of(row: Row) -> StoredSource:
-    """A row of `{source}`."""
+    """A source from a row of `{source}`."""
     return StoredSource(*row)
+
+
+async def find_source(database: Fetcher, app: str, name: str) -> StoredSource | None:
+    """The source of this name."""
+    rows = await database.fetch("find_source", app, name)
+    return source_of(rows[0]) if rows else None
+
+
+async def held_sources(database: Fetcher, app: str) -> dict[str, str]:
+    """By source, the living process that reads it."""
+    rows = await database.fetch("held_sources", database.read_clock(), app)
+    return {row[0]: row[1] for row in rows}
+
+
+async def backlog_of(database: Fetcher, app: str, agents: Sequence[str], most: int) -> int:
+    """How many runs of these agents could start now; it stops counting at `most`."""
+    listed = to_json(list(agents)).decode()
+    rows = await database.fetch("backlog_of", database.read_clock(), app, listed, most)
+    return int(rows[0][0])

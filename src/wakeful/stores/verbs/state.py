@@ -1,4 +1,4 @@
-"""The state of an agent: which run has it, and what a person changes of it."""
+"""The state of an agent: which run holds it, and changes by people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wakeful.model import Claim, StateRead
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Row, Transaction
-from wakeful.stores.verbs.limits import Room, note_starts, take
+from wakeful.stores.verbs.limits import ClaimRoom, note_starts, take
 from wakeful.stores.verbs.versions import Apart
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ChangeState(ByPerson[int]):
-    """A person sets or clears (None) what an agent keeps. A run that has read it goes again with the new one."""
+    """A person sets or clears (None) an agent's state. A run that has read it is retried with the new one. Returns the new version."""
 
     app: str
     agent: str
@@ -29,16 +29,16 @@ class ChangeState(ByPerson[int]):
         return Audit("state clear" if self.value is None else "state set", self.app, self.agent, self.note)
 
 
-# A run in one of these still has the state that it took: it will go on by itself.
+# A run in one of these states still holds the agent's state that it took, and will continue without a person.
 KEEPS = frozenset({"ready", "running", "waiting"})
 
 
 def claim_serial(
-    now: int | None, request: ClaimRuns, agent: str, room: Room, apart: Apart | None = None
+    now: int | None, request: ClaimRuns, agent: str, room: ClaimRoom, apart: Apart | None = None
 ) -> Transaction[tuple[list[Row], StateRead]]:
-    """The next run of an agent whose runs are serial, if it may go now, with the state. The row of the state is locked, so
-    that two processes do not both see it free. When none may go this writes nothing: a write wakes all other processes
-    on a SQLite file, whose claims would then wake this one.
+    """The next run of a serial agent, if one may run now, with the state. The row of the state is locked, so that two processes do not
+    both see it free. If no run may start, this writes nothing: on a SQLite file, a write wakes all other processes, whose claims
+    would then wake this one.
     """
     app = request.app
     holding = yield "holding_run", [(now, app, agent)]
@@ -70,7 +70,7 @@ def claim_serial(
 
 
 def load_states_of_keys(claims: Sequence[Claim]) -> Transaction[None]:
-    """What an agent keeps for the keys of these runs. A key lets its runs go one at a time: nobody else has it."""
+    """Load the agent's state for the keys of these runs. A key allows one run at a time, so no other run holds it."""
     of = {(claim.agent, claim.key): claim for claim in claims if claim.key is not None}
     wanted = sorted((claim.app, *place) for place, claim in of.items())
     for agent, key, value, version in (yield "state_of_key", wanted) if wanted else []:

@@ -1,8 +1,8 @@
-"""One generator per transition: which queries carry it out, and what their rows mean.
+"""All verbs, by request: one generator per transition, which yields its queries and interprets their rows.
 
-A verb gets all waiting requests of its kind at once and returns one result for each, in order. A result that is an
-exception is that caller's alone. The order of VERBS is the order inside a transaction: the same in every process, so
-that two processes never lock rows in opposite orders; and claims come last, so that they see what was just accepted.
+A verb gets all waiting requests of its kind at once and returns one result for each, in order. A result that is an exception is raised
+for that caller only. The order of VERBS is the order inside a transaction. It is the same in every process, so that two processes never
+lock rows in opposite orders; claims come last, so that they see the runs that were just accepted.
 """
 
 from __future__ import annotations

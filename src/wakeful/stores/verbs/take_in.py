@@ -1,7 +1,7 @@
-"""What sources bring: events, the cursor and what a source knows of its items, in one transaction.
+"""take in: stores the events of a source, its cursor and its items in one transaction.
 
-With a token, that transaction checks who holds the source: so nothing is lost between them, and a reader that was paused or cut
-off can store nothing any more.
+With a token, the transaction checks who holds the source. So nothing is lost between the events and the cursor, and a reader that was
+suspended or cut off can store nothing any more.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from wakeful.clock import Microseconds
 from wakeful.errors import SourceLost
 from wakeful.model import Arrival, Receipt
 from wakeful.stores.payloads import LARGE
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.request import stands_for
+from wakeful.stores.transaction import Fetcher, Row, Transaction
 from wakeful.stores.verbs.accept import AcceptEvents, accept_events
 from wakeful.stores.verbs.quarantine_room import ROOM_OF_ROWS, take_room
 from wakeful.stores.verbs.with_events import WithEvents
 
+ITEMS_PAGE = 10_000
+
 QuarantineKind = Literal["unverified", "unreadable"]
 
 
-# What the bytes in quarantine are: as they came from outside, or an event that the source had read, as Wakeful wrote it down.
+# The form of quarantined bytes: as they came from outside, or an event that the source had read, as Wakeful wrote it.
 QuarantineForm = Literal["raw", "event"]
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing a source has seen, as it was seen last. `mark` is by what a change of it is told."""
+    """One item of a source as it was last seen. A changed `mark` means that the item changed."""
 
     item: str
     version: int
@@ -38,45 +41,45 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What could not be verified or read: its event, which is quarantined, and what came along with the bytes (JSON)."""
+    """An input that could not be verified or read: its event, which is quarantined, and its headers (JSON)."""
 
     arrival: Arrival
     kind: QuarantineKind
     headers: str | None = None
-    size: int = 0  # of the bytes; 0 where they are only a name
-    form: QuarantineForm = "raw"  # said by Wakeful alone: a release trusts it, so it never comes out of headers
+    size: int = 0  # of the bytes; 0 if only a name is stored
+    form: QuarantineForm = "raw"  # set by Wakeful only: a release trusts it, so it never comes from headers
 
     @property
     def room(self) -> int:
-        """What it takes in the store, roughly: its event, what came along, and its rows."""
+        """About how many bytes it takes in the store: its event, its headers, and its rows."""
         return len(self.arrival.envelope) + len(self.headers or "") + ROOM_OF_ROWS
 
 
-# Who recovers what a source could take in after all, and why: should it be refused once more, it is kept again.
+# Who closes a quarantined input that its source could read after all, and why. If it is refused again, it is quarantined again.
 BY_ITSELF = "wakeful"
 
 
 TOLD_OR_GONE = "its source could read it, or it is gone"
 
 
-# How the reason of such a thing ends.
+# The end of the reason of such an input.
 TOLD_THEN = "It is told by itself then"
 
 
 @dataclass(slots=True)
 class TakenIn:
-    """What became of it: a receipt for each event, in their order."""
+    """The result: a receipt for each event, in order."""
 
     receipts: list[Receipt]
-    kept: int = 0  # how many of those that were to be kept are new
-    cutting: bool = False  # unverified inputs are cut because of their bytes since this one, after a day without
+    kept: int = 0  # how many of the quarantined inputs are new
+    cutting: bool = False  # with this request unverified inputs began to be cut for their size, after a day without
 
 
 @dataclass(slots=True)
 class TakeIn(WithEvents[TakenIn]):
-    """Store what a source brought, and where it stands now. All of it or nothing.
+    """Store the events of a source and its new position, all or nothing.
 
-    With a `token`, only the holder may: else SourceLost comes back. A cursor of None leaves the stored one as it is.
+    With a `token`, only the holder may; otherwise refused with SourceLost. A cursor of None leaves the stored one unchanged.
     """
 
     app: str
@@ -87,24 +90,22 @@ class TakeIn(WithEvents[TakenIn]):
     cursor: str | None = None
     items: list[Item] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
-    recovered: list[str] = field(
-        default_factory=list
-    )  # keys of what is in quarantine, and need not be looked at any more
+    recovered: list[str] = field(default_factory=list)  # keys of quarantined inputs that need no attention any more
     lag: Microseconds | None = None
     behind: int | None = None
     ceiling: int | None = (
-        None  # over so many bytes the oldest unverified inputs of the app are cut; None: housekeeping cuts
+        None  # above this many bytes the oldest unverified inputs of the app are cut; None: housekeeping cuts
     )
 
-    fenced = True
+    fenced_by = stands_for("process")
 
     def alarming(self) -> bool:
         return self.accept is not None and self.accept.alarmed
 
 
 def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[TakenIn | SourceLost]]:
-    """1. Lock the sources that are held, and see by whom. 2. The events. 3. What is quarantined, and what is not any more. 4. Items and cursors. 5. The room that
-    unverified inputs take: over the ceiling, the oldest go.
+    """1. Lock the held sources and check their holders. 2. Accept the events. 3. Insert new quarantined inputs and close recovered ones.
+    4. Store items and cursors. 5. Add up the room of unverified inputs; above the ceiling, cut the oldest.
     """
     refused: dict[int, SourceLost] = {}
     order = sorted(range(len(requests)), key=lambda number: (requests[number].app, requests[number].source))
@@ -160,7 +161,7 @@ def take_in(now: int | None, requests: Sequence[TakeIn]) -> Transaction[list[Tak
 
 
 def _known_large(requests: Sequence[TakeIn]) -> Transaction[set[int]]:
-    """Large unverified inputs that are here already, by identity of the object. Only their identity is stored once more: else a
+    """Large unverified inputs that are already stored, by object identity. Only their identity is stored again: otherwise a
     stranger who repeats one request would leave a blob each time that no row points to.
     """
     large = [
@@ -184,10 +185,20 @@ def _known_large(requests: Sequence[TakeIn]) -> Transaction[set[int]]:
 
 
 def _accept_of(one: TakeIn, known: set[int]) -> AcceptEvents:
-    """Its events, with those that are kept in quarantine behind them."""
+    """The request's events, followed by those that are kept in quarantine."""
     held = [replace(kept.arrival, envelope="") if id(kept) in known else kept.arrival for kept in one.kept]
     if one.accept is None:
         return AcceptEvents(one.app, held)
-    if held and one.accept.arrivals[-len(held) :] != held:  # a transaction may be tried again
+    if held and one.accept.arrivals[-len(held) :] != held:  # the transaction may be retried
         one.accept.arrivals = [*one.accept.arrivals, *held]
     return one.accept
+
+
+async def items_of(database: Fetcher, app: str, source: str) -> list[Item]:
+    """The items that a source has seen."""
+    found: list[Item] = []
+    after = ""
+    while rows := await database.fetch("items_of_source", app, source, after, ITEMS_PAGE):
+        found += [Item(item, version, mark, bool(gone)) for item, version, mark, gone in rows]
+        after = found[-1].item
+    return found

@@ -1,10 +1,10 @@
-"""Runs that fail and are to undo what they did, before they are dead letters.
+"""Failed runs that must undo their effects before they become dead letters.
 
-    running ──► fails for good ──┬─► it did nothing outside ──────────────────────────────► dead
-                                 └─► it did: why it failed is stored, and it goes on ─► undone, the latest first ─► dead
+    running ──► fails for good ──┬─► no effects ─────────────────────────────────────────► dead
+                                 └─► effects: the failure is stored, and the run goes on ─► undone, the latest first ─► dead
 
-The first move is one transition, so a crash after it finds a run that is to stop, and goes on with undoing. The last one is the
-end of any dead letter, and drops what the run had prepared.
+The first transition is atomic, so after a crash the next attempt finds a run that is asked to stop and continues undoing. The last one is
+the end of any dead letter, and drops what the run had prepared.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Place = tuple[int, int]
 
 
 def begin_undoing(now: int | None, requests: Sequence[FinishRun]) -> Transaction[dict[Place, Refusal]]:
-    """Those that did anything outside, and what each is told instead of its end."""
+    """Start undoing for the runs that have effects. Returns the refusal of each, instead of its end."""
     told: dict[Place, Refusal] = {}
     for one in sorted(requests, key=lambda one: one.claim.seq):
         claim, asked = one.claim, one.undo
@@ -38,6 +38,6 @@ def begin_undoing(now: int | None, requests: Sequence[FinishRun]) -> Transaction
             attempt = (now, *place, claim.process, one.state, one.error, claim.claimed_at)
             yield "insert_attempt", [attempt]
             told[place] = CancelAsked(claim.id, asked.by, asked.note)
-        else:  # the answer of this COMMIT was lost, a person was first, or it has another owner
+        else:  # the answer to this COMMIT was lost, a person was first, or the run has another owner
             told[place] = refusal_of(claim, (yield "token_of_run", [(claim.seq,)]))
     return told

@@ -1,10 +1,10 @@
-"""Which code serves each agent: what the processes that live brought along, in the order in which it was put to work.
+"""Which version of the code serves each agent: the versions of the living processes, in the order of their deployment.
 
-A version that the store has not seen before is newer than all others. One that was seen before keeps its place, unless no living
-process has it when it comes: then it is put to work again, as a rollback does, and is the newest. So an old process that merely
-starts again in the middle of a deployment, beside others of its kind, makes nothing old of what is new.
+A version that the store has not seen before is newer than all others. A known version keeps its place, unless no living process has it
+when a process brings it: then it is deployed again, as in a rollback, and is the newest. So an old process that merely restarts in the
+middle of a deployment, beside others of its version, does not make the new version old.
 
-A claim hears of versions only while they matter: while processes that live have different code, or while one of them was overtaken.
+A claim considers versions only while they matter: while living processes have different code, or one of them was overtaken.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from wakeful.stores.verbs.claim import ClaimRuns
     from wakeful.stores.verbs.processes import RegisterProcess
 
-# Versions of an agent that are remembered. One that is forgotten counts as older than all others.
+# How many versions of an agent are remembered. A forgotten one counts as older than all others.
 REMEMBERED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of an agent's code: its place when it was first seen, and when it was put to work last."""
+    """One version of an agent's code: its place when it was first seen, and its place of the last deployment."""
 
     first: int
     place: int
@@ -38,23 +38,23 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Which runs of an agent a claim leaves alone, by the version that ran them last."""
+    """Which runs of an agent a claim leaves out, by the version that ran them last."""
 
-    never: tuple[str, ...]  # versions whose runs are not for this process
-    later: tuple[str, ...]  # versions whose runs are for it once they have been due for so long
+    never: tuple[str, ...]  # versions whose runs this process never takes
+    later: tuple[str, ...]  # versions whose runs it takes once they have been due for `drain`
     drain: Microseconds
-    newer: frozenset[str] = frozenset()  # that were put to work after this process's own
+    newer: frozenset[str] = frozenset()  # versions deployed after this process's own
 
     @property
     def parameters(self) -> tuple[str, str, Microseconds]:
-        """As the queries take it."""
-        # A person let a replayed run go on with any code; while newer code is at work, it is still the newer one's.
+        """The query parameters."""
+        # A person allowed a replayed run to continue with any code; but while newer code is alive, the run belongs to it.
         never = (*self.never, *(f"{AGREED}{version}" for version in self.never))
         return to_json(never).decode(), to_json(self.later).decode(), self.drain
 
 
 def put_to_work(known: Mapping[str, Version], version: str, living: Collection[str]) -> dict[str, Version]:
-    """The versions of an agent after a process with this one has come. `living`: those of the other processes."""
+    """The versions of an agent after a process with this one has come. `living`: the versions of the other processes."""
     after = dict(known)
     place = max((one.place for one in known.values()), default=0)
     mine = known.get(version)
@@ -68,11 +68,11 @@ def put_to_work(known: Mapping[str, Version], version: str, living: Collection[s
 
 
 def apart_of(known: Mapping[str, Version], living: Collection[str], own: str, drain: Microseconds) -> Apart | None:
-    """What a process with `own` code leaves alone of an agent; None: nothing.
+    """The runs of an agent that a process with `own` code leaves out; None: none.
 
-    Runs of code that others serve are theirs, but for older code's that have been due for `drain`. Runs of newer code are
-    for the processes that have it, or code that is newer still. Without such a process they wait as long, since one may come in a moment;
-    older code then only holds them for a person.
+    Runs of code that other processes serve are left to them, except for runs of older code that have been due for `drain`. Runs of newer
+    code are left to the processes that have it, or even newer code. If there is no such process, they wait as long, because one may come
+    in a moment; after that, older code only holds them for a person.
     """
     place = known[own].place if own in known else 0
     newer = frozenset(version for version, one in known.items() if one.place > place and version != own)
@@ -87,7 +87,7 @@ def apart_of(known: Mapping[str, Version], living: Collection[str], own: str, dr
 
 
 def enter_versions(now: int | None, process: RegisterProcess) -> Transaction[None]:
-    """A process has come, and is among the living already."""
+    """Store the versions of a new process, which already counts as living."""
     app = process.app or ""
     yield "lock_versions", [(app,)]
     known = yield from _read(app)
@@ -118,7 +118,7 @@ def enter_versions(now: int | None, process: RegisterProcess) -> Transaction[Non
 
 
 def read_aparts(request: ClaimRuns, agents: Collection[str]) -> Transaction[dict[str, Apart]]:
-    """What a claim leaves alone, of these agents."""
+    """The runs of these agents that a claim leaves out."""
     known = yield from _read(request.app)
     living = yield from _at_work(request.app)
     aparts = {}

@@ -1,10 +1,10 @@
-"""Durable waits: what a run waits for is registered when it is put away, and whoever brings it ends the step and wakes the run.
+"""Durable waits: registered when a run is put away. A transaction that brings the awaited thing ends the step and wakes the run.
 
-    a run leaves ──► its waiting steps are stored ──► look: is it there already?  (an event, a child that is over, an answer)
+    a run leaves ──► its waiting steps are stored ──► check: is it already there?  (an event, the end of a child, an answer)
     an event, the end of a child, an answer comes ──► the step is ended ──► the run is ready
 
-An event is taken by one wait of a run at most, and by as many runs as wait for it. One that a wait's condition could not be
-asked of, because a field is missing or of another kind, is a misfit: the wait goes on, and the last of them is noted with it.
+An event ends at most one wait of a run, and waits of any number of runs. If a wait's condition cannot be evaluated for an event, because a
+field is missing or of another type, the event is a misfit: the wait continues, and the last misfit is stored with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """An event that a run waits for. `key` is its step; subject '' is any; `variables` is what the condition names, as JSON."""
+    """An event that a run waits for. `key` is its step; subject '' means any; `variables` has the condition's variables, as JSON."""
 
     key: str
     type: str
@@ -42,13 +42,13 @@ class Wait:
 
 @dataclass(slots=True)
 class EndWait(OfRun[Step]):
-    """The time of a wait is over: the step failed with `error`, unless what it waited for is there after all."""
+    """End a wait that timed out: the step fails with `error`, unless the awaited thing is there after all. Refused if the claim is lost."""
 
     step: Step
     error: str
     wait: Wait | None = None
     matches: Matches | None = None
-    alarmed: bool = False  # as LeaveRun's
+    alarmed: bool = False  # as in LeaveRun
 
     def alarming(self) -> bool:
         return self.alarmed
@@ -56,7 +56,7 @@ class EndWait(OfRun[Step]):
 
 @dataclass(slots=True)
 class LookAgain(Request[None]):
-    """Waits of these runs were registered while events were being accepted. For those that are `rechecked` all of these are
+    """Recheck waits of runs that were registered while events were being accepted. For the runs in `rechecked`, all of these events are
     stored by now.
     """
 
@@ -64,16 +64,14 @@ class LookAgain(Request[None]):
     rechecked: frozenset[int] = frozenset()
     matches: Matches | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)
-    alarmed: bool = False  # as LeaveRun's
-
-    may_wake = True
+    alarmed: bool = False  # as in LeaveRun
 
     def alarming(self) -> bool:
         return self.alarmed
 
 
 Woken = list[tuple[str, str]]
-GONE = "it was over, and was not kept any longer (retention)"
+GONE = "it has ended and is no longer stored (retention)"
 LOOKED_AT_ONCE = 100  # events, the limit of the queries
 
 
@@ -82,8 +80,8 @@ def waiting_steps(request: LeaveRun) -> list[Step]:
 
 
 def store_waiting_steps(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """Before the runs themselves are moved: an answer that comes at the same time waits for these rows. What was waited for
-    before may be brought at this moment, by somebody who has the wait already.
+    """Before the runs themselves are moved: an answer that comes at the same time waits for these rows. A transaction that already has
+    the lock of an earlier wait may be ending it at this moment.
     """
     before = [
         one.claim.seq for one in requests if one.waits and any(step.state == "waiting" for step in one.claim.steps)
@@ -96,7 +94,7 @@ def store_waiting_steps(requests: Sequence[LeaveRun]) -> Transaction[None]:
 
 
 def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """After the runs have been moved. What is there already wakes them at once."""
+    """After the runs have been moved: register their waits. If the awaited thing is already there, wake the run at once."""
     waiting = [one for one in requests if one.state == "waiting" and one.error is None and waiting_steps(one)]
     rows = [
         (now, one.claim.seq, wait.key, wait.type, wait.subject, wait.condition, wait.variables)
@@ -109,7 +107,7 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
         for step in one.claim.steps
         if step.state == "waiting" and step.key not in {asked.key for asked in one.steps}
     ]
-    # The handler does not wait for these any longer, or not yet again: then it will find what came meanwhile.
+    # The handler no longer waits for these, or has not reached them again: then it will find what came meanwhile.
     if given_up:
         yield "close_wait", given_up
     if rows:
@@ -121,12 +119,14 @@ def register_waits(now: int | None, requests: Sequence[LeaveRun]) -> Transaction
             request.alarmed |= alarmed
         keys = [(request.claim.seq, step.key) for step in waiting_steps(request)]
         if (yield "answered_steps", keys):
-            request.woken = yield from wake(now, request.claim.seq, "what it waits for is there already")
+            request.woken = yield from wake(
+                now, request.claim.seq, "the event or answer that it waits for is already there"
+            )
 
 
 def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Transaction[None]:
-    """Runs that were called and are over, although nobody told their caller: it called one that was there already, or had
-    been. Of one that was removed nobody knows any more what it returned.
+    """Answer calls of runs that have ended without telling this caller, because the called run existed, or had ended, before the call. If
+    it was removed, its result is not known any more.
     """
     for step in steps:
         child = from_json(step.result or "{}").get("child")
@@ -139,8 +139,8 @@ def look_for_children(now: int | None, run: int, steps: Sequence[Step]) -> Trans
 
 
 def look_for_events(now: int | None, run: int, matches: Matches | None) -> Transaction[tuple[bool, bool]]:
-    """The first fitting event for each open wait of a run, among those that came since the run was made. Returns whether there was
-    one, and whether there is an alarm to tell.
+    """The first matching event for each open wait of a run, among those accepted since the run was made. Returns whether one was found,
+    and whether an alarm was opened.
     """
     found = False
     misfits = Misfits()
@@ -154,7 +154,7 @@ def look_for_events(now: int | None, run: int, matches: Matches | None) -> Trans
             skip = skip + LOOKED_AT_ONCE if len(events) == LOOKED_AT_ONCE else None
             for seq, envelope in events:
                 if isinstance(envelope, Tampered):
-                    continue  # an event that was tampered with is nobody's
+                    continue  # a tampered event ends no wait
                 if not fitting(matches, condition, variables, envelope, (run, key, seq), misfits):
                     continue
                 if (yield "take_event", [(run, key, seq)]):
@@ -174,7 +174,7 @@ def fitting(
     place: tuple[int, str, int],
     misfits: Misfits,
 ) -> bool:
-    """Does an event meet the condition of a wait? `place` is (run, key, seq of the event), for what could not be asked."""
+    """Whether an event meets the condition of a wait. `place` is (run, key, seq of the event), to record a misfit."""
     if condition is None:
         return True
     if matches is None:
@@ -195,8 +195,8 @@ def wake(now: int | None, run: int, reason: str) -> Transaction[Woken]:
 def bring_events(
     now: int | None, app: str, events: Sequence[tuple[int, str, str | None, str]], matches: Matches | None
 ) -> Transaction[tuple[Woken, set[int], bool]]:
-    """New events for those who wait. `events` is (seq, type, subject, envelope). Returns the runs that were woken, the events that were
-    taken, and whether there is an alarm to tell.
+    """Match new events with waits. `events` is (seq, type, subject, envelope). Returns the runs that were woken, the events that ended a
+    wait, and whether an alarm was opened.
     """
     woken: Woken = []
     taken: set[int] = set()
@@ -205,7 +205,7 @@ def bring_events(
         served: set[int] = set()
         for run, key, condition, variables in (yield "find_waits", [(app, type_, subject or "")]):
             if run in served:
-                continue  # one event ends one wait of a run
+                continue  # an event ends one wait of a run
             if not fitting(matches, condition, variables, envelope, (run, key, seq), misfits):
                 continue
             if not (yield "take_event", [(run, key, seq)]):
@@ -222,7 +222,7 @@ def bring_events(
 def answer_of(
     child: str, state: str, output: str | None, error: str | None, reason: str | None
 ) -> tuple[str, str | None, str | None]:
-    """How the end of a child ends the step of its caller: (state, result, error)."""
+    """The end of the caller's step for the end of a child: (state, result, error)."""
     if isinstance(output, Tampered):
         failed = _failed(f"run {child} is {state}, and its output was {output.finding}")
         return "failed", None, to_json(failed).decode()
@@ -235,7 +235,7 @@ def answer_of(
 
 
 def not_taken(event: str, became: Sequence[Row]) -> str:
-    """The error of a call that no run came of."""
+    """The error of a call that led to no run."""
     agent, state, why = became[0] if became else ("?", "not known any more", None)
     message = f"agent {agent} did not take it: it is {state}" + (f", {why}" if why else "")
     return to_json(_failed(f"{message}. `wakeful why {event}` tells more")).decode()
@@ -254,7 +254,7 @@ def _failed(message: str, traceback: str = "") -> dict[str, str]:
 def tell_parents(
     now: int | None, ended: Sequence[tuple[Claim, str, str | None, str | None, str | None]]
 ) -> Transaction[Woken]:
-    """Runs that called others, and those are over now: (the child's claim, its state, output, error, reason)."""
+    """Tell callers that the runs they called have ended: (the child's claim, its state, output, error, reason)."""
     woken: Woken = []
     for claim, state, output, error, reason in ended:
         if claim.parent is not None:
@@ -267,7 +267,7 @@ def tell_parents(
 def tell_joined(
     now: int | None, ended: Sequence[tuple[Claim, str, str | None, str | None, str | None]]
 ) -> Transaction[Woken]:
-    """As tell_parents, for runs whose calls joined one that an earlier event of their key had started."""
+    """As tell_parents, for callers that joined a run which an earlier event of the same key had started."""
     woken: Woken = []
     by_seq = {one[0].seq: one for one in ended}
     if not by_seq:
@@ -286,7 +286,7 @@ def tell(
     state: str,
     answer: tuple[str, str | None, str | None],
 ) -> Transaction[Woken]:
-    """How a run ended, to the steps that wait for that: (run, key) of these."""
+    """End the steps that wait for a run: (run, key) of each."""
     woken: Woken = []
     for seq, key in callers:
         if (yield "answer_step", [(now, seq, key, *answer)]):
@@ -295,26 +295,26 @@ def tell(
 
 
 def tell_caller(now: int | None, seq: int, identifier: str, state: str, reason: str) -> Transaction[Woken]:
-    """As tell_parents, for a run that ended without a worker: it was cancelled, discarded or superseded."""
+    """As tell_parents, for a run that ended without a worker: cancelled, discarded or superseded."""
     callers = yield "caller_of_run", [(seq,)]
     return (yield from tell(now, callers, identifier, state, answer_of(identifier, state, None, None, reason)))
 
 
 def cancelled_with(caller: str) -> str:
-    """Why a run was cancelled that another one had called; as it is noted, and found again by."""
+    """The note of a run that was cancelled with its caller; also used to find it again."""
     return f"run {caller}, which called it, was cancelled"
 
 
 def close_waits(now: int | None, claims: Sequence[Claim]) -> Transaction[None]:
-    """Runs that are over wait for nothing any more. Those that never waited have nothing to close."""
+    """Close the waits of ended runs. Runs that never waited have none."""
     seqs = [claim.seq for claim in claims if any(step.state == "waiting" for step in claim.steps)]
     if seqs:
         yield "close_waits", [(seq,) for seq in seqs]
-        yield from withdraw_approvals(now, [(seq, "its run is over") for seq in seqs])
+        yield from withdraw_approvals(now, [(seq, "its run has ended") for seq in seqs])
 
 
 def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[Step | ClaimLost]]:
-    """Its time is over: is what it waited for there after all? Else the step has failed, with the error that is given."""
+    """Check whether the awaited thing is there after all; otherwise fail the step with the given error."""
     results: list[Step | ClaimLost] = []
     for request in requests:
         claim, key = request.claim, request.step.key
@@ -344,26 +344,26 @@ def end_waits(now: int | None, requests: Sequence[EndWait]) -> Transaction[list[
 
 
 def late_with(error: str, misfit: Sequence[str] | None) -> str:
-    """The error of a wait whose time is over. Whoever reads it should know of an event that nearly was the one. Not what it
-    said: an error may be logged.
+    """The error of a wait that timed out, with the event that was nearly the awaited one. Its data is left out, because an error may be
+    logged.
     """
     if misfit is None:
         return error
     event, reason = misfit
     told = from_json(error)
     problem = reason.partition(DATA_OF_MISFIT)[0]
-    told["message"] += f". Event {event} came, but it could not be told whether that is the one: {problem}"
+    told["message"] += f". Event {event} came, but its match could not be determined: {problem}"
     return to_json(told).decode()
 
 
 def look_again(now: int | None, requests: Sequence[LookAgain]) -> Transaction[list[None]]:
-    """Waits that were registered while events were being accepted, which may have been stored by now."""
+    """Check waits that were registered while events were being accepted: these may be stored by now."""
     for request in requests:
         for run in request.runs:
             found, alarmed = yield from look_for_events(now, run, request.matches)
             request.alarmed |= alarmed
             if found:
-                request.woken += yield from wake(now, run, "what it waits for came at the same moment")
+                request.woken += yield from wake(now, run, "the event that it waits for came at the same moment")
             if run in request.rechecked:
                 yield "mark_rechecked", [(run,)]
     return [None] * len(requests)

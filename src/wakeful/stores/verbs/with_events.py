@@ -1,4 +1,4 @@
-"""Requests that bring events along: these are accepted in the same transaction."""
+"""Requests with events, which are accepted in the same transaction."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wakeful.stores.verbs.accept import AcceptEvents
 
 
 def accept_of(request: object) -> AcceptEvents | None:
-    """The events that come in with a request, whichever kind it is."""
+    """The events of any kind of request."""
     if type(request) is AcceptEvents:
         return request
     return getattr(request, "accept", None)
 
 
 class HasReceipts(Protocol):
-    """What came of events that came in with something else."""
+    """A result with the receipts of the request's events."""
 
     @property
     def receipts(self) -> list[Receipt]: ...
@@ -28,13 +28,11 @@ E = TypeVar("E", bound=HasReceipts | None)
 
 
 class WithEvents(Request[E]):
-    """A request that brings events along: `accept` has them, and is carried out with it."""
+    """A request with events: `accept` has them and is carried out with it."""
 
     __slots__ = ()
 
     accept: AcceptEvents | None
-
-    may_wake = True
 
     @property
     def woken(self) -> list[tuple[str, str]]:
