@@ -209,5 +209,5 @@ def test_what_is_declared_wrong_is_refused():
         outbox("shop.db", via="magic")
     with pytest.raises(ConfigError, match="type must be non-empty text"):
         outbox("shop.db", type="")
-    with pytest.raises(ConfigError, match="table must be text"):
+    with pytest.raises(ConfigError, match="table must be non-empty text"):
         outbox("shop.db", table="")

@@ -480,7 +480,7 @@ async def test_a_log_that_ends_before_the_cursor_was_put_back_which_is_said_and_
             batches += [one] if (one := await reader.read(0.1)) is not None else []
     await reader.close()
     ((gap,), *_) = [one.unreadable for one in batches]
-    assert "were not read: the server was put back" in gap.reason
+    assert "were not read: the server was reset" in gap.reason
 
 
 async def test_what_comes_while_the_slot_is_moved_is_confirmed_with_its_own_batch_alone(shop: Shop, monkeypatch: Any):
@@ -546,7 +546,7 @@ def test_what_is_declared_wrong_is_said_at_once():
         (lambda: postgres_changes("postgresql://h/d", table="t", via="trigger"), 'Did you mean "triggers"?'),
         (lambda: postgres_changes("postgresql://h/d", table="t", slot="No"), "lower-case letters"),
         (lambda: postgres_changes("postgresql://h/d", table=""), "name of a table"),
-        (lambda: postgres_changes("postgresql://h/d", table="t", operations="upsert"), 'no "upsert"'),
+        (lambda: postgres_changes("postgresql://h/d", table="t", operations="upsert"), 'unknown operation "upsert"'),
     ]
     for declare, words in cases:
         with pytest.raises(ConfigError, match=words.replace("?", r"\?")):
