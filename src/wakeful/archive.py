@@ -6,7 +6,7 @@ One run is one line, the same object as `GET /v1/runs/{id}`. A line is on disk b
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from wakeful.private_files import FILE, make_folder
 from wakeful.redaction import redact_bytes
 
 
-def line_of(run: dict[str, Any]) -> bytes:
+def line_of(run: Mapping[str, Any]) -> bytes:
     """One run, without secrets that are known: an archive is for other eyes than the store."""
     return redact_bytes(to_json(run, inf_nan_mode="strings")) + b"\n"
 
 
-def append_to_day(folder: Path, runs: Sequence[dict[str, Any]], now: Microseconds) -> Path:
+def append_to_day(folder: Path, runs: Sequence[Mapping[str, Any]], now: Microseconds) -> Path:
     """Put runs into the file of this day, on disk when this returns. A line that a crash cut short stays a line of its own:
     what it was about is still in the store, and comes again whole.
     """

@@ -10,7 +10,7 @@ store ─ journal ─┬─ door (intake)
                  ├─ membership (lease), reaper and housekeeper
                  ├─ watcher ─ facts, ping
                  ├─ hearing and lookout (news of other processes)
-                 └─ reader ─ HTTP API
+                 └─ reads ─ HTTP API
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.channels.event import EventChannel
 from wakeful.output.outbox import Courier
 from wakeful.policy.decide import decide
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
+from wakeful.resources.desk import looking
+from wakeful.resources.run_reading import whole_runs
 from wakeful.service import Background
 from wakeful.settings import ping_url, shown_store, store_url
 from wakeful.stores.glance import glance
@@ -229,7 +231,10 @@ class Parts:
             self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self.worker.note_peers
         )
         self.sealing = Sealing(app.name, self.store, self.database.codec, lambda: self.membership.process, self.alarm)
-        archive = None if app.archive is None else Archive(app.name, app.archive, self.reader, self.store, self.alarm)
+        whole = partial(whole_runs, looking(self.reader))
+        archive = (
+            None if app.archive is None else Archive(app.name, app.archive, self.reader, whole, self.store, self.alarm)
+        )
         self.housekeeper = Housekeeper(
             Keeper(self.database, self.store.journal),
             Retention(

@@ -149,11 +149,13 @@ def _pending(pid, number):
 def _processes():
     import asyncio
 
+    from wakeful.resources.desk import looking
+    from wakeful.resources.processes import processes
     from wakeful.shell.opening import reading
 
     async def ask():
         async with reading("sqlite:///wakeful.db") as reader:
-            return await reader.processes()
+            return await processes(looking(reader))
 
     return asyncio.run(ask())
 

@@ -95,7 +95,7 @@ def test_what_is_not_there(wakeful, tickets):
     wakeful("migrate")
     assert wakeful("trace", "abcdefgh", code=1).err == 'wakeful: there is no run "abcdefgh": see `wakeful runs`\n'
     assert (
-        'there is no event, run, effect, delivery, question, alarm, schedule, source, reminder or expectation "x"'
+        'there is no event, run, effect, delivery, approval, alarm, schedule, source, reminder or expectation "x"'
         in wakeful("why", "x", code=1).err
     )
 

@@ -13,6 +13,8 @@ from support.clouds import Box, Cloud
 from wakeful import App, Run, bucket
 from wakeful.connect.s3 import listing
 from wakeful.operations.quarantine import release
+from wakeful.resources.desk import looking
+from wakeful.resources.quarantine_reading import input_of
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
@@ -157,7 +159,7 @@ async def test_what_was_kept_becomes_its_event_after_a_fix(new_app: NewApp, clou
         await runtime.drain()
         assert told == []
         (kept,) = (await runtime.reader.quarantine(state="kept"))["quarantine"]
-        found = await runtime.reader.quarantined(kept["key"])
+        found = await input_of(looking(runtime.reader), kept["key"])
         assert found is not None
         settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
         assert settled.state == "released", settled

@@ -40,7 +40,7 @@ from wakeful.model import (
     event_key,
     run_id,
 )
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.settings import sqlite_path
 from wakeful.stores.journal import Probe
 from wakeful.stores.opening import open_database

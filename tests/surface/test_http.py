@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.applications import Starlette
@@ -24,7 +24,9 @@ class Zoo:
 def served(**options: Any) -> TestClient:
     side = AppSide(Zoo(), None, None, None, None, lambda: None)
     routes = resource_routes(
-        [toy.RESOURCE], lambda by, note: Desk(Reads(None), by, None, note, side, **options), ApiSettings(token=TOKEN)
+        [toy.RESOURCE],
+        lambda by, note: Desk(Reads(cast("Any", None)), by, None, note, side, **options),
+        ApiSettings(token=TOKEN),
     )
     app = Starlette(routes=routes, exception_handlers=dict.fromkeys(HANDLED, answer_with_problem))
     return TestClient(app, raise_server_exceptions=False)
@@ -125,7 +127,9 @@ def test_permissions_are_asked_before_anything_is_done(yard):
 
 
 def test_without_a_token_nothing_is_changed(yard):
-    routes = resource_routes([toy.RESOURCE], lambda by, note: Desk(Reads(None), by, None, note), ApiSettings())
+    routes = resource_routes(
+        [toy.RESOURCE], lambda by, note: Desk(Reads(cast("Any", None)), by, None, note), ApiSettings()
+    )
     app = Starlette(routes=routes, exception_handlers=dict.fromkeys(HANDLED, answer_with_problem))
     assert TestClient(app).post("/v1/pets/tom/wash").status_code == 403
 

@@ -1,6 +1,6 @@
 """The HTTP side as one Starlette app. Plain routes and plain ASGI: what intake costs should be the store's time, not ours.
 
-Guard (Host, token) ──► routes ──► Door, Reader, Doer
+Guard (Host, token) ──► routes ──► Door, Reads, Doer
                           └─ whatever goes wrong ──► problem+json
 """
 
@@ -18,7 +18,7 @@ from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.ports import Agents, Door, Reader, Results, Webhooks
+from wakeful.api.ports import Agents, Door, Results, Webhooks
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -32,7 +32,7 @@ from wakeful.triggers.releasing import Releasing
 
 def create_api(
     door: Door,
-    reader: Reader,
+    reads: Reads,
     store: Doer,
     agents: Agents,
     *,
@@ -47,13 +47,13 @@ def create_api(
     releasing: Callable[[], Releasing | None] = lambda: None,
     arrival: Any = None,
 ) -> Starlette:
-    """The API over a door, a reader and a store; `schedules` and `reminders` make and change those, `results` waits for runs. `webhooks` come before its own routes,
+    """The API over a door, the rows and a store; `schedules` and `reminders` make and change those, `results` waits for runs. `webhooks` come before its own routes,
     `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long, `sources`
     how many of its sources are in which state, `releasing` has what the app's code makes of what was in quarantine.
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
-    reads, side = Reads(reader), AppSide(agents, schedules, reminders, door, results, releasing, arrival=arrival)
+    side = AppSide(agents, schedules, reminders, door, results, releasing, arrival=arrival)
 
     def desk_of(by: Actor, note: str | None) -> Desk:
         return Desk(reads, by, store, note, side)
@@ -61,12 +61,12 @@ def create_api(
     routes: list[BaseRoute] = [
         *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, settings.body_limit, results),
-        *why_routes(reader),
+        *why_routes(reads),
         *agent_routes(door, agents, results, settings.body_limit),
-        *checkin_routes(door, reader, agents, settings),
+        *checkin_routes(door, reads, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
-        *health_routes(reader, silent=silent, sources=sources),
+        *health_routes(reads.health, silent=silent, sources=sources),
         *extra_routes,
     ]
     app = Starlette(

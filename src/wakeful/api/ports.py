@@ -1,4 +1,4 @@
-"""What the HTTP side asks of the rest: a door to hand events in at, a reader of what is stored, the verbs by which people
+"""What the HTTP side asks of the rest: a door to hand events in at, the verbs by which people
 change it, and what the app's code says of its agents.
 
 All are protocols, so that the API can be tested and run without a store.
@@ -13,7 +13,6 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
-from wakeful.operations import checking_in, quarantine
 from wakeful.stores.verbs.sending import SentBy
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
@@ -48,41 +47,6 @@ class Results(Protocol):
 
     async def wait(self, runs: Collection[str], limit: Microseconds | None, /) -> Ends:
         """How these runs ended, as soon as all of them have, or as far as they have after `limit`."""
-        ...
-
-
-class Reader(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
-    """What is stored, as JSON-ready objects.
-
-    Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not make.
-    """
-
-    async def fetch(self, name: str, /, *parameters: Any) -> list[Any]:
-        """The rows of a query, for resources."""
-        ...
-
-    async def alarms(self, *, state: str | None = None) -> dict[str, Any]: ...
-
-    async def alarm(self, key: str, /) -> dict[str, Any] | None: ...
-
-    async def run(self, identifier: str, /) -> Shown | None:
-        """One run with all that belongs to it, or None."""
-        ...
-
-    async def why(self, identifier: str, /) -> Shown | None:
-        """The whole story of an event, a run, a delivery or a schedule, or None."""
-        ...
-
-    async def expectations(self) -> list[Shown]:
-        """What should happen by when, and how it stands."""
-        ...
-
-    async def time(self) -> Microseconds:
-        """The store's own time."""
-        ...
-
-    async def health(self) -> Shown:
-        """The parts and how they are; raises StoreUnavailable or SchemaMismatch."""
         ...
 
 

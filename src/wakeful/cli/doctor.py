@@ -8,17 +8,18 @@ import os
 import platform
 import shutil
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
+from wakeful.cli.doctor_rows import clock, guarded, outbox, people, processes, schedules, sources
+from wakeful.cli.finding import Finding, Verdict
 from wakeful.cli.privacy import exposed
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import (
@@ -29,11 +30,9 @@ from wakeful.errors import (
     StoreUnavailable,
     WakefulError,
 )
-from wakeful.output.outbox import LATE
-from wakeful.readers.reader import Reader
+from wakeful.resources.desk import Desk, Reads, looking
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
-from wakeful.shell.carrying import number
 from wakeful.shell.opening import chosen_store, is_store
 from wakeful.shell.terminal import hanging, plain, print_json, terminal
 from wakeful.size import in_bytes
@@ -46,24 +45,10 @@ from wakeful.version import __version__
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
 
-Verdict = Literal["good", "look", "broken"]
 MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
 
-TOLERATED_SKEW = 1 * SECOND
-LATE_TO_FIRE = 60 * SECOND
 LEAST_FREE = 100 * 1024 * 1024
-MANY = 100  # approvals that are counted
 LITTLE_FREE = 1024 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    what: str
-    verdict: Verdict
-    text: str
-    remedy: str | None = None
 
 
 def declare(parser: Parser) -> None:
@@ -229,10 +214,10 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
     except WakefulError as error:
         return [Finding("store", "broken", str(error))]
     try:
-        reader = Reader(database)
+        desk = looking(Reads(database))
         started = time.perf_counter()
         try:
-            await reader.health()
+            await desk.reads.health()
         except SchemaMismatch as error:
             findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
             findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
@@ -240,17 +225,17 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
         took = time.perf_counter() - started
         findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
         findings += schema(standing(database.dialect, await database.ledger()))
-        findings += await origin(database, reader, url)
+        findings += await origin(database, desk, url)
         if database.dialect == "postgres":
             findings += await server(url)
             findings += await rights(database)
-        findings.append(await clock(reader, local=database.dialect == "sqlite"))
-        findings += await processes(reader)
-        findings += await schedules(reader)
-        findings += await sources(reader)
-        findings += await outbox(reader)
-        findings += await people(reader)
-        findings += await guarded(reader, app)
+        findings.append(await clock(desk, local=database.dialect == "sqlite"))
+        findings += await processes(desk)
+        findings += await schedules(desk)
+        findings += await sources(desk)
+        findings += await outbox(desk)
+        findings += await people(desk)
+        findings += await guarded(desk, app)
     except EncryptionKeyMissing as error:
         findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
     except StoreForbidden as error:
@@ -286,12 +271,12 @@ def schema(found: Standing) -> list[Finding]:
     return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
 
 
-async def origin(database: Database, reader: Reader, url: str) -> list[Finding]:
+async def origin(database: Database, desk: Desk, url: str) -> list[Finding]:
     """A copy of a store is told; nothing is said of one that is where it always was."""
     found = [Origin(*row) for row in await database.fetch("list_origins")]
     path = sqlite_path(url)
     here = None if path is None else path.absolute()
-    told = copied(found, await database.identity(), is_file=path is not None, now=await reader.time(), here=here)
+    told = copied(found, await database.identity(), is_file=path is not None, now=await desk.reads.time(), here=here)
     return [] if told is None else [Finding("origin", "look", *told)]
 
 
@@ -336,162 +321,3 @@ async def rights(database: Database) -> list[Finding]:
         return []
     ((_, _, role),) = await database.fetch("here")
     return [Finding("rights", "broken", *lacking(role, missing_rights))]
-
-
-async def clock(reader: Reader, *, local: bool) -> Finding:
-    if local:
-        return Finding("clock", "good", "this machine's own: a SQLite store has no other")
-    before = time.time_ns() // 1000
-    theirs = await reader.time()
-    ours = (before + time.time_ns() // 1000) // 2
-    skew = abs(theirs - ours)
-    if skew <= TOLERATED_SKEW:
-        return Finding("clock", "good", f"ours and the database's agree within {readable(skew)}")
-    way = "behind" if theirs > ours else "ahead of"
-    text = f"ours is {readable(skew)} {way} the database's"
-    return Finding("clock", "look", text, "leases and due times go by the database's clock; let NTP set both")
-
-
-async def processes(reader: Reader) -> list[Finding]:
-    listed = [one for one in await reader.processes() if one["state"] == "alive"]
-    alive = [one for one in listed if one["lease_left"] > 0]
-    late = [one for one in listed if one["lease_left"] <= 0]
-    found = []
-    if alive:
-        names = ", ".join(f"pid {one['pid']} on {one['host']} (lease {one['lease_left']:.0f} s)" for one in alive[:4])
-        more = f" and {len(alive) - 4} more" if len(alive) > 4 else ""
-        found.append(Finding("workers", "good", f"{len(alive)} alive: {names}{more}"))
-    else:
-        found.append(
-            Finding("workers", "broken", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
-        )
-    if late:
-        text = f"{len(late)} ended without a word; their runs wait to be taken back"
-        found.append(Finding("leases", "look", text, "any worker that starts takes them back"))
-    return found
-
-
-async def schedules(reader: Reader) -> list[Finding]:
-    """What wakes by time, and whether somebody is there to fire it."""
-    found = []
-    present = await reader.time()
-    for one in await reader.live_schedules():
-        behind = one["next"] is not None and present - one["next"] > LATE_TO_FIRE
-        when = "none is due any more"
-        if one["next"] is not None:
-            when = (
-                f"the first has been due for {readable(present - one['next'])}"
-                if behind
-                else f"the next in {readable(one['next'] - present)}"
-                if one["next"] > present
-                else "the next is due now"
-            )
-        found.append(
-            Finding(
-                "schedules",
-                "look" if behind else "good",
-                f"{number(one['count'], 'schedule')} of app {one['app']}, {when}",
-                "is a worker alive that has its agent? `wakeful schedules` lists them" if behind else None,
-            )
-        )
-    return found
-
-
-async def sources(reader: Reader) -> list[Finding]:
-    """What brings events in, and whether it can be read."""
-    found: list[Finding] = []
-    retired = await reader.of_apps.retired()
-    listed = [one for one in await reader.sources() if one["app"] not in retired]
-    for one in listed:
-        name = f"{one['kind']} {one['name']} of app {one['app']}"
-        unread = "" if one["unread"] is None else f"; {one['unread']}"
-        if one["state"] == "unserved":
-            found.append(Finding("sources", "broken", f"{name}: {one['unread']}", "wakeful serve APP"))
-        elif one["state"] == "failing":
-            words = f"{name} fails: {one['reason']}{unread}"
-            found.append(Finding("sources", "look", words, f"wakeful why {one['name']}"))
-        elif one["unread"] is not None:
-            found.append(Finding("sources", "look", f"{name}: {one['unread']}", f"wakeful sources {one['name']}"))
-    if listed and not found:
-        states = Counter(one["state"] for one in listed)
-        words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        found.append(Finding("sources", "good", words))
-    return found
-
-
-async def outbox(reader: Reader) -> list[Finding]:
-    """What waits for channels, and since when."""
-    waiting, present = await reader.waiting_channels(), await reader.time()
-    if not waiting:
-        return [Finding("outbox", "good", "nothing waits")]
-    return [
-        Finding(
-            "outbox",
-            "look" if present - one["oldest"] > LATE else "good",
-            f"{number(one['count'], 'message')} for channel {one['channel']} of app {one['app']}, "
-            f"the oldest since {readable(max(0, present - one['oldest']))}",
-            f"wakeful deliveries --channel {one['channel']} --state pending"
-            if present - one["oldest"] > LATE
-            else None,
-        )
-        for one in waiting
-    ]
-
-
-async def guarded(reader: Reader, app: Declarations | None) -> list[Finding]:
-    """Which apps are guarded by a token, and whether nobody can answer what this app asks, since it has none."""
-    from wakeful.operations.guarding import REMEDY, unguarded
-    from wakeful.stores.guards import LOCK
-
-    names = sorted({name for name, hashed in await reader.guards() if hashed != LOCK})
-    if names:
-        words = f"{', '.join(names)}: commands that decide for people ask for WAKEFUL_TOKEN"
-        found = [Finding("token", "good", words)]
-    else:
-        found = []
-    danger = None if app is None or app.name in names else unguarded(app)
-    return found if danger is None else [*found, Finding("token", "look", danger, REMEDY)]
-
-
-async def people(reader: Reader) -> list[Finding]:
-    """What is waiting for a person."""
-    counts = await reader.counts()
-    dead = counts.get("dead", 0)
-    # An approval that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
-    listed = (await reader.alarms(state="open"))["alarms"]
-    open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
-    summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
-    found = [Finding("runs", "good", summary)]
-    held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
-    if held:
-        found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
-    approvals = (await reader.approvals(state="open", limit=MANY))["approvals"]
-    if approvals:
-        count = f"{MANY} approvals or more" if len(approvals) == MANY else number(len(approvals), "approval")
-        found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
-    paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
-    if paused:
-        found.append(Finding("paused", "look", ", ".join(paused), "`wakeful pause` lists it, `wakeful resume` ends it"))
-    inputs = sum(one["count"] for one in await reader.waiting_inputs())
-    if dead or dead_deliveries or inputs:
-        parts = [number(dead, "run")] if dead else []
-        parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []
-        parts += [f"{number(inputs, 'input')} in quarantine"] if inputs else []
-        found.append(Finding("dead letters", "look", " and ".join(parts), "wakeful dead list"))
-    else:
-        found.append(Finding("dead letters", "good", "none"))
-    room = (await reader.quarantine(limit=1))["unverified"]
-    if cut := room["cut"]:
-        count, size, since = (
-            sum(one["count"] for one in cut),
-            sum(one["bytes"] for one in cut),
-            min(one["since"] for one in cut),
-        )
-        words = f"{number(count, 'unverified input')} ({in_bytes(size)}) removed since {since}; {in_bytes(room['held'])} kept"
-        full = any(one["why"] == "bytes" for one in cut)
-        found.append(Finding("quarantine", "look" if full else "good", words, "wakeful sources" if full else None))
-    if open_alarms:
-        found.append(Finding("alarms", "broken", f"{len(open_alarms)} open", "wakeful alarms"))
-    else:
-        found.append(Finding("alarms", "good", "none open"))
-    return found

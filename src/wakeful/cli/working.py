@@ -113,11 +113,11 @@ def pauses(arguments: argparse.Namespace) -> str | None:
 
 async def pause_first(runtime: Runtime, operator: str) -> None:
     """Nothing is claimed before somebody has looked around."""
-    from wakeful.resources.desk import Desk, Reads
+    from wakeful.resources.desk import Desk
     from wakeful.resources.pauses import change_one
     from wakeful.stores.request import Actor
 
-    desk = Desk(Reads(runtime.reader), Actor(operator, "cli"), runtime.store, "started with --paused")
+    desk = Desk(runtime.reader, Actor(operator, "cli"), runtime.store, "started with --paused")
     await change_one(desk, runtime.app.name, None, paused=True)
     say("paused: `wakeful resume all` lets it begin")
 

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 
 from wakeful.http.problem import Problem
 from wakeful.http.security import ApiSettings
-from wakeful.stores.guards import LOCK, known
+from wakeful.stores.guards import LOCK, known, read_guards
 
 
 async def refuse_other_apps(settings: ApiSettings, apps: Iterable[str], *, people: bool = False) -> None:
     """Raise 403 if one of these apps is guarded by tokens that this server does not have, or, for decisions of `people` only, if it is
     locked. Nothing was changed.
     """
-    guards = await settings.guarded.guards() if settings.guarded is not None else []
+    guards = await read_guards(settings.guarded) if settings.guarded is not None else []
     locked = {name for name, hashed in guards if hashed == LOCK}
     guarded = {name for name, hashed in guards if people or hashed != LOCK}
     tokens = (settings.token, settings.next_token)

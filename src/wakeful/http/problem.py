@@ -18,7 +18,7 @@ from starlette.routing import Match
 from wakeful.errors import IdempotencyConflict, InvalidEvent, NotFound, ReservedName, SchemaMismatch, StoreUnavailable
 from wakeful.intake.cloudevents import UnsupportedContentType
 from wakeful.redaction import redact_bytes
-from wakeful.resources.declare import NotAllowed, Refused
+from wakeful.resources.refusals import NotAllowed, Refused
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = "1"  # seconds; the database is usually back within a few, and refusing again is cheap

@@ -22,7 +22,7 @@ from wakeful.http import foreign
 from wakeful.http.body import BODY_LIMIT
 from wakeful.http.callers import Tokens, address_of, is_of_a_proxy, problem_of_stranger
 from wakeful.http.problem import Problem
-from wakeful.stores.guards import TokenHash
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.tokens import refuse_weak
 from wakeful.triggers.webhook import TAKEN
 
@@ -42,12 +42,6 @@ class Paths(Protocol):
     def __len__(self) -> int: ...
 
 
-class Guarded(Protocol):
-    """Knows which apps of the store are guarded by tokens."""
-
-    async def guards(self) -> list[tuple[str, TokenHash]]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
     """How the API is bound and protected. Raises `ConfigError` for a weak token."""
@@ -61,7 +55,7 @@ class ApiSettings:
     body_limit: int = BODY_LIMIT
     open_paths: Paths = frozenset()
     """Paths that need no token because they verify their callers themselves, such as signed webhooks."""
-    guarded: Guarded | None = None
+    guarded: ReadsDatabase | None = None
     """Decisions about a guarded app need a token of that app. None: no app is guarded."""
 
     def __post_init__(self) -> None:

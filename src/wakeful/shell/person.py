@@ -21,7 +21,7 @@ from pathlib import Path
 from wakeful.errors import Denied
 from wakeful.settings import next_token, token
 from wakeful.shell.opening import read
-from wakeful.stores.guards import LOCK, TokenHash, fits, known
+from wakeful.stores.guards import LOCK, TokenHash, fits, known, read_guards
 
 MARK = "WAKEFUL_RUN_ID"
 LOCKED = (
@@ -66,14 +66,14 @@ class Token:
 def people_only(what: str, url: str) -> Token:
     """Denied, unless a person decides this: nothing was changed. `what` is what the command was about to do: "answer an approval"."""
     refuse_children(what)
-    return _token(what, read(url, lambda reader: reader.guards()))
+    return _token(what, read(url, read_guards))
 
 
 def needs_token(what: str, url: str) -> Token:
     """Denied, if an app of this store is guarded by a token, and none is here: nothing was changed. `opens` asks about one app.
     A lock is no token: it is for what only people decide.
     """
-    return _token(what, [one for one in read(url, lambda reader: reader.guards()) if one[1] != LOCK])
+    return _token(what, [one for one in read(url, read_guards) if one[1] != LOCK])
 
 
 def _token(what: str, guards: list[tuple[str, TokenHash]]) -> Token:

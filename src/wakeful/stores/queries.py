@@ -71,11 +71,16 @@ _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedu
 _SOURCE = """source.app, source.name, source.kind, source.state, source.cursor, source.holder, source.token, source.error,
   source.since, source.lag, source.behind, source.taken, source.repeated, source.refused, source.quarantined, source.event_at,
   source.read_at, source.agents"""
+# An effect with its run, in the order of `resources.effects.Effect`.
+_EFFECT = """effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id as run,
+  effect.agent, effect.undoes, effect.once, effect.operation, effect.follows"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
         "{schedule}": _SCHEDULE,
         "{source}": _SOURCE,
+        "{effect}": _EFFECT,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
@@ -85,6 +90,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{claimed}": _CLAIMED,
         "{schedule}": _SCHEDULE,
         "{source}": _SOURCE,
+        "{effect}": _EFFECT,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",

@@ -27,9 +27,10 @@ from wakeful.http.reply import JsonResponse, found
 from wakeful.http.security import ApiSettings
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
-from wakeful.resources.declare import Ambiguous, Bulk, Resource, Unfit, Verb
+from wakeful.resources.declare import Bulk, Resource, Verb
 from wakeful.resources.desk import Course, Desk
 from wakeful.resources.given import Given, parameters_of
+from wakeful.resources.refusals import Ambiguous, Unfit
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
     Missing,

@@ -31,9 +31,9 @@ from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
-from wakeful.readers.reader import LONGEST_PAGE
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Probe
+from wakeful.stores.known import next_wake
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.alarms import first_to_tell
 from wakeful.stores.verbs.circuits import circuits_of
@@ -274,7 +274,7 @@ class World:
         return True
 
     async def _next_due(self, *, schedules: bool) -> Microseconds | None:
-        stored = await self.runtime.reader.next_wake(self.app.name)
+        stored = await next_wake(self.runtime.reader, self.app.name)
         occurrence = await self._next_occurrence() if schedules else None
         return min((due for due in (stored, self._time.next_due(), occurrence) if due is not None), default=None)
 
@@ -333,8 +333,7 @@ class World:
     async def approvals(self, *, state: str | None = "open") -> list[dict[str, Any]]:
         """What runs ask people, in the order in which they asked; `state=None` for all of it."""
         refuse_unknown_state("approvals", state, get_args(ApprovalState))
-        reader = self.runtime.reader
-        found = await every_page(lambda after: reader.approvals(state=state, limit=LONGEST_PAGE, after=after))
+        found = await every_page(self.runtime.reader.approvals, state=state)
         return list(reversed(found["approvals"]))
 
     questions = approvals  # the name it had first
@@ -444,7 +443,7 @@ class World:
     async def run(self, which: Which) -> dict[str, Any]:
         """Everything about one run, as `GET /v1/runs/{id}` shows it: by its id, or the receipt of an event with one run."""
         identifier = identify(which)
-        found = await self.runtime.reader.run(identifier)
+        found: dict[str, Any] | None = await self.runtime.reader.run(identifier)
         if found is None:
             message = f"there is no run {identifier} in this world"
             raise NotFound(message)
@@ -458,8 +457,7 @@ class World:
     async def effects(self, *, action: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All effects, in the order in which they were begun."""
         refuse_unknown_state("effects", state, get_args(EffectState))
-        reader = self.runtime.reader
-        found = await every_page(lambda after: reader.effects(state=state, limit=LONGEST_PAGE, after=after))
+        found = await every_page(self.runtime.reader.effects, state=state)
         return [one for one in reversed(found["effects"]) if action in {None, one["action"]}]
 
     async def deliveries(self, *, channel: str | None = None, state: str | None = None) -> list[dict[str, Any]]:

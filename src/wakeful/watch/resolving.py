@@ -5,9 +5,11 @@ looks now and then, as long as one of them is open.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.service import Service
+from wakeful.stores.known import waiting_channels
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.verbs.alarms import ResolveAlarms, open_alarms
 from wakeful.stores.verbs.schedules import next_schedule, schedules_of
 
@@ -15,16 +17,6 @@ if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
 LOOK_EVERY = 60.0
-
-
-class ReadsWhatWaits(Protocol):
-    """What waits for agents and channels."""
-
-    async def waiting_agents(self, app: str) -> Any: ...
-
-    async def waiting_channels(self) -> list[dict[str, Any]]: ...
-
-    async def open_approvals(self, app: str) -> set[str]: ...
 
 
 class Resolver(Service):
@@ -36,7 +28,7 @@ class Resolver(Service):
         self,
         app: str,
         store: DatabaseStore,
-        waiting: ReadsWhatWaits,
+        reads: ReadsDatabase,
         *,
         agents: Collection[str],
         channels: Collection[str],
@@ -46,7 +38,7 @@ class Resolver(Service):
         super().__init__()
         self._app = app
         self._store = store
-        self._waiting = waiting
+        self._reads = reads
         self._agents = agents
         self._channels = channels
         self._has_room = has_room
@@ -73,7 +65,7 @@ class Resolver(Service):
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"agent/{self._app}/")}
         if not about:
             return []
-        waiting = {agent for agent, _ in await self._waiting.waiting_agents(self._app)}
+        waiting = {agent for agent, _ in await self._reads.fetch("waiting_agents", self._app)}
         return [key for key, agent in about.items() if agent in self._agents or agent not in waiting]
 
     async def _unfired(self, keys: list[str]) -> list[str]:
@@ -91,7 +83,7 @@ class Resolver(Service):
         asked = {key: key.rpartition("/")[2] for key in keys if key.startswith(f"ask/{self._app}/")}
         if not asked:
             return []
-        still = await self._waiting.open_approvals(self._app)
+        still = {row[0] for row in await self._reads.fetch("open_approvals", self._app)}
         return [key for key, approval in asked.items() if approval not in still]
 
     async def _undeclared(self, keys: list[str]) -> list[str]:
@@ -99,5 +91,5 @@ class Resolver(Service):
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"channel/{self._app}/")}
         if not about:
             return []
-        waiting = {one["channel"] for one in await self._waiting.waiting_channels() if one["app"] == self._app}
+        waiting = {one["channel"] for one in await waiting_channels(self._reads) if one["app"] == self._app}
         return [key for key, channel in about.items() if channel in self._channels or channel not in waiting]

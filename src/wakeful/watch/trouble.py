@@ -5,26 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
-from typing import Any, Protocol
 
 from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.model import Decision, Event, Receipt
 from wakeful.service import Background
 from wakeful.stores.alarm import Alarm, condition_alarm
+from wakeful.stores.known import waiting_channels
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Doer
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.telemetry.logger import logger_of
 
 FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
-
-
-class ReadsWaiting(Protocol):
-    """Reads which agents and channels something waits for."""
-
-    async def waiting_agents(self, app: str) -> list[tuple[str, int]]: ...
-
-    async def waiting_channels(self) -> list[dict[str, Any]]: ...
 
 
 class Trouble:
@@ -83,9 +76,9 @@ class Trouble:
             agent=agent,
         )
 
-    async def note_agents_not_loaded(self, reader: ReadsWaiting, agents: Collection[str]) -> None:
+    async def note_agents_not_loaded(self, reads: ReadsDatabase, agents: Collection[str]) -> None:
         """Runs of an agent that was renamed or removed would wait for ever."""
-        for agent, count in await reader.waiting_agents(self._app):
+        for agent, count in await reads.fetch("waiting_agents", self._app):
             if agent not in agents:
                 self.alarm(
                     f"agent/{self._app}/{agent}",
@@ -94,9 +87,9 @@ class Trouble:
                     agent=agent,
                 )
 
-    async def note_channels_not_declared(self, reader: ReadsWaiting, channels: Collection[str]) -> None:
+    async def note_channels_not_declared(self, reads: ReadsDatabase, channels: Collection[str]) -> None:
         """Messages to a channel that was renamed or removed would wait for ever."""
-        for waiting in await reader.waiting_channels():
+        for waiting in await waiting_channels(reads):
             channel, count = waiting["channel"], waiting["count"]
             if waiting["app"] == self._app and channel not in channels:
                 self.alarm(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
+from wakeful.resources import checks
+from wakeful.resources.desk import Desk
 from wakeful.triggers.schedule import TYPE
+from wakeful.why.words import Shown
 
 WORDS = {
     "quiet": "Check {check} had nothing to say: {reason}.",
@@ -23,18 +24,12 @@ LAST = {
 }
 
 
-class Checks(Protocol):
-    """What the story of a check is told from."""
-
-    async def checks(self) -> list[dict[str, Any]]: ...
-
-
-async def tell_check(reader: Checks, schedule: dict[str, Any]) -> list[str]:
+async def tell_check(desk: Desk, schedule: Shown) -> list[str]:
     """What is remembered of a check, by its schedule: its runs end well even where it failed. Empty for another schedule."""
     if schedule["origin"] != "heartbeat":
         return []
     own = (schedule["app"], schedule["name"])
-    check = next((one for one in await reader.checks() if (one["app"], one["name"]) == own), None)
+    check = next((one for one in await checks.checks(desk) if (one["app"], one["name"]) == own), None)
     if check is None or check["result"] is None:
         return ["The check has not run yet."]
     told = f"The check last ran at {check['last_at']} and {LAST.get(check['result'], check['result'])}"
@@ -46,7 +41,7 @@ async def tell_check(reader: Checks, schedule: dict[str, Any]) -> list[str]:
     return [f"{told}: {check['error']}.{often} Its next occurrence is its next try; {now}."]
 
 
-def tell_occurrence(run: dict[str, Any]) -> list[str]:
+def tell_occurrence(run: Shown) -> list[str]:
     """Empty for a run of anything else."""
     output, event = run.get("output"), run["event"]
     if event["type"] != TYPE or not isinstance(output, dict) or output.get("result") not in WORDS:

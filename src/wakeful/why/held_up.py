@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from wakeful.clock import Microseconds
+from wakeful.resources import alarms, circuits, locks, pauses
+from wakeful.resources.desk import Desk
+from wakeful.resources.states import State
+from wakeful.stores.known import limits_of
 from wakeful.why.version import tell_version
-from wakeful.why.words import Shown, StorySource, at, moment, number
+from wakeful.why.words import Shown, at, moment, number
 
 
-async def tell_stuck(reader: StorySource, run: Shown) -> list[str]:
+async def tell_stuck(desk: Desk, run: Shown) -> list[str]:
     """Is it known to get nowhere?"""
     if run["state"] != "running":
         return []
     key = f"stuck/{run['app']}/{run['agent']}/{run['id']}"
-    found = (await reader.alarms(state="open"))["alarms"]
+    found = await alarms.alarms(desk, state="open")
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] == key]
 
 
-async def tell_locks(reader: StorySource, run: Shown) -> list[str]:
+async def tell_locks(desk: Desk, run: Shown) -> list[str]:
     """What it has locked, and what it waits for."""
     if run["state"] != "running":
         return []
-    locks = await reader.locks_of(run["id"])
     told = [
         f'It holds lock "{one["name"]}" since {at(one["taken_at"])}'
         + (f", and {number(one['waiting'], 'other run')} wait for it." if one["waiting"] else ".")
-        for one in locks["held"]
+        for one in await locks.locks(desk)
+        if one["run"] == run["id"]
     ]
-    for one in locks["waited_for"]:
+    for one in await locks.awaited_by(desk, run["id"]):
         words = f'It waits for lock "{one["name"]}" since {at(one["since"])}'
         if one["run"] is None:
             told.append(f"{words}; it is free now.")
@@ -38,11 +42,13 @@ async def tell_locks(reader: StorySource, run: Shown) -> list[str]:
     return told
 
 
-async def tell_circuit(reader: StorySource, run: Shown) -> list[str]:
+async def tell_circuit(desk: Desk, run: Shown) -> list[str]:
     """What a parked run waits for, and when somebody tries."""
     if run["state"] != "parked" or run["parked_for"] is None:
         return []
-    found = [one for one in await reader.circuits() if (one["app"], one["name"]) == (run["app"], run["parked_for"])]
+    found = [
+        one for one in await circuits.circuits(desk) if (one["app"], one["name"]) == (run["app"], run["parked_for"])
+    ]
     if not found:
         return [
             f"Nothing is known any more of circuit {run['parked_for']}; the next look of a worker lets it come back."
@@ -73,16 +79,20 @@ def tell_telling(run: Shown) -> list[str]:
     return [f"It is there to tell reminder {name}: `wakeful reminders show {name}` has all of its story."]
 
 
-async def whose_turn(reader: StorySource, run: Shown) -> str | None:
+async def whose_turn(desk: Desk, run: Shown) -> str | None:
     """The run that has the state which this one waits for, if it does. Runs of an agent with a state go one by one."""
     if run["state"] not in {"ready", "waiting"}:
         return None
     place = (run["app"], run["key"] or "")
-    holders = [one["run"] for one in await reader.states(run["agent"]) if (one["app"], one["key"] or "") == place]
+    holders = [
+        one["run"]
+        for one in await desk.reads.rows(State, "list_states", run["agent"])
+        if (one["app"], one["key"] or "") == place
+    ]
     return next((holder for holder in holders if holder not in {None, run["id"]}), None)
 
 
-async def tell_limits(reader: StorySource, run: Shown, present: Microseconds) -> list[str]:
+async def tell_limits(desk: Desk, run: Shown, present: Microseconds) -> list[str]:
     """What keeps a run that is due from being claimed: a pause, or a limit of its agent."""
     due = moment(run["due_at"])
     if run["state"] not in {"ready", "waiting"} or due is None or due > present:
@@ -90,11 +100,11 @@ async def tell_limits(reader: StorySource, run: Shown, present: Microseconds) ->
     app, agent = run["app"], run["agent"]
     told = [
         tell_pause(one, app, agent)
-        for one in await reader.pauses()
+        for one in await pauses.pauses(desk)
         if one["app"] == app and one["agent"] in {None, agent}
     ]
     told += tell_version(agent, run.get("awaits_code"))
-    limits = await reader.limits(app, agent)
+    limits = await limits_of(desk.reads, app, agent)
     most = limits["concurrency"]
     if most is not None and limits["running"] >= most:
         told.append(
