@@ -348,5 +348,5 @@ class Parts:
         self.lookout = self.hearing.lookout = Lookout(
             partial(glance, self.database, app.name, list(here), list(app.channels if channels is None else channels)),
             [self.worker.glanced, self.hearing.glanced] if time_passes else [self.worker.glanced],
-            then=self.sources.say_that_they_live,
+            then=self.sources.report_alive,
         )

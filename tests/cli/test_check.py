@@ -102,9 +102,9 @@ def test_variables_that_a_child_would_not_find_here(wakeful, folder, monkeypatch
         "app.heartbeat('HEARTBEAT.md', commands=True, environment=['NOT_THERE_EITHER'])\n"
     )
     assert [note for note in wakeful("check", "app.py", "--json").json["notes"] if "environment" in note] == [
-        "command given: environment K: the environment variable NOT_SET_HERE is not set here: it fails without it",
-        "command named: environment NOT_THERE_EITHER: not set here: its program does not get it",
-        "heartbeat heartbeat: environment NOT_THERE_EITHER: not set here: its program does not get it",
+        "command given: environment K: the environment variable NOT_SET_HERE is not set here; starting the child fails without it",
+        "command named: environment NOT_THERE_EITHER: not set here; the program does not get it",
+        "heartbeat heartbeat: environment NOT_THERE_EITHER: not set here; the program does not get it",
     ]
 
 
@@ -325,7 +325,7 @@ async def talk(run: Run) -> None:
     (folder / "app.py").write_text(text)
     found = wakeful("check", "app.py", "--json", code=1).json["problems"]
     assert [one.rpartition("(")[2] for one in found] == ["app.py:9)", "app.py:10)", "app.py:11)"]
-    assert 'emits=["ticket.*", "note"] is all that it may emit. Did you mean "note"?' in found[0]
+    assert 'the agent may emit only emits=["ticket.*", "note"]. Did you mean "note"?' in found[0]
     assert "agent talk: run.emit('note'): chaindepth is set by Wakeful" in found[1]
     assert "agent talk: run.emit('note'): source is set by Wakeful" in found[2]
     (folder / "app.py").write_text(text.replace('emits=["ticket.*", "note"]', 'emits="ticket.*"'))

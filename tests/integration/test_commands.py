@@ -268,7 +268,7 @@ async def test_a_secret_of_the_app_is_not_passed_on_by_its_name_alone(
 
 def test_a_key_of_the_store_is_for_no_child(new_app: NewApp):
     app = new_app(encryption=[env("DESK_KEY")])
-    with pytest.raises(ConfigError, match="DESK_KEY holds a key that the store is encrypted with"):
+    with pytest.raises(ConfigError, match="DESK_KEY contains an encryption key of the store"):
         app.command("report", on("go"), ["true"], environment={"KEY": env("DESK_KEY")})
 
 

@@ -277,10 +277,10 @@ async def test_an_event_that_was_being_stored_when_it_was_made_counts(
 
 async def test_a_condition_longer_than_events_are_kept_is_refused(new_app: NewApp):
     app = new_app(retention="7d", deduplication="30d")
-    with pytest.raises(ConfigError, match=r"8 d 0 h away, and what events say is kept for 7 d 0 h"):
+    with pytest.raises(ConfigError, match=r"due in 8 d 0 h, but event data is kept for only 7 d 0 h"):
         await app.remind("in 8 days", "look", unless="ci.passed", where="data.green")
     assert (await app.remind("in 8 days", "look", unless="ci.passed")).unless == "ci.passed"
-    with pytest.raises(ConfigError, match=r"events is kept for 30 d"):
+    with pytest.raises(ConfigError, match=r"events are kept for only 30 d"):
         await app.remind("in 31 days", "look", unless="ci.passed")
 
 
@@ -412,7 +412,7 @@ async def test_changed_and_fired_in_the_same_moment_it_has_one_outcome(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"text": "  "}, "its text is what to be reminded of"),
+        ({"text": "  "}, "its text must have 1 to"),
         ({"text": "x" * 3000}, "1 to 2,000 characters"),
         ({"to": "rimenders"}, 'no channel "rimenders". Did you mean "reminders"?'),
         ({"tz": "Europe/Londn"}, 'Did you mean "Europe/London"?'),

@@ -11,11 +11,11 @@ from wakeful.errors import Denied, NotSent, Persistent, RateLimited
 from wakeful.execution.actions import Action, ActionOptions
 from wakeful.failures import TOO_MANY_REQUESTS, Classified, classify, http_status
 from wakeful.functions.options import UNKNOWN_ATTEMPTS
-from wakeful.functions.retry import Trouble, given_up, told_to_wait
+from wakeful.functions.retry import FailureStreak, given_up, told_to_wait
 from wakeful.stored_errors import words_of
 
 CLIENT_ERROR, SERVER_ERROR, REQUEST_TIMEOUT = 400, 500, 408
-NONE_YET = Trouble()
+NONE_YET = FailureStreak()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class EffectFacts:
     age: Microseconds
     since_call: Microseconds
     doubtful: bool = False  # an earlier call may have been done
-    trouble: Trouble = NONE_YET  # the failures so far, this one included
+    trouble: FailureStreak = NONE_YET  # the failures so far, this one included
     now: Microseconds = 0
 
 

@@ -23,7 +23,7 @@ from wakeful.execution.circuits import Shut
 from wakeful.execution.locks import locks_held
 from wakeful.functions.call import call, is_async
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
-from wakeful.functions.retry import SINCE, GiveUp, Trouble, decide, trouble_of
+from wakeful.functions.retry import SINCE, FailureStreak, GiveUp, decide, streak_of
 from wakeful.model import Step
 from wakeful.redaction import redact
 from wakeful.stored_errors import describe, restore, words_of
@@ -37,7 +37,7 @@ ARGUMENTS_SHOWN = 4_000
 ERRORS_SHOWN = 400
 TRIES_KEPT = 10
 FAILED_STEPS = "__wakeful_failed_steps__"
-NONE_YET = Trouble()
+NONE_YET = FailureStreak()
 
 
 class Checkpoint:
@@ -99,7 +99,7 @@ class Checkpoint:
                 raise marked(error, self._key)
             self._tries, self._position = recorded.tries, recorded.position
             stored = from_json(recorded.error or "{}")
-            self._errors, self._trouble = stored.get("tries", []), trouble_of(stored, recorded.tries)
+            self._errors, self._trouble = stored.get("tries", []), streak_of(stored, recorded.tries)
             await attempt.wait_until(int(recorded.result or 0), recorded)
         dependency = self._options.dependency
         while True:

@@ -45,7 +45,7 @@ from wakeful.execution.circuits import Shut
 from wakeful.failures import Classified
 from wakeful.functions.call import call, within_lease
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
-from wakeful.functions.retry import GiveUp, decide, trouble_of
+from wakeful.functions.retry import GiveUp, decide, streak_of
 from wakeful.model import Effect
 from wakeful.stored_errors import describe, restore, words_of
 from wakeful.stores.verbs.effects import SaveEffect
@@ -72,7 +72,7 @@ class EffectCall:
         self._shut: Shut | None = None
         # One that a person replayed has a day of its own; its error is kept for them.
         stored = from_json(effect.error) if effect.error and effect.reason != REPLAYED else {}
-        self._trouble = trouble_of(stored, effect.tries)
+        self._trouble = streak_of(stored, effect.tries)
         self._looks = int(stored.get("looks", 0))
         self.effect = effect
 

@@ -19,7 +19,7 @@ from wakeful.execution.handler import Handler
 from wakeful.execution.surroundings import Surroundings
 from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.functions.options import UNKNOWN_ATTEMPTS
-from wakeful.functions.retry import Again, decide, signature
+from wakeful.functions.retry import Retry, decide, signature
 from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
 from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, held_alarm
@@ -138,7 +138,7 @@ class Endings:
             trouble=trouble,
             now=now,
         )
-        if isinstance(decision, Again):
+        if isinstance(decision, Retry):
             delay = self._before_deadline(claim, agent, decision.delay)
             words = f"{type(error).__name__}: {words_of(error)}"
             self._log.warning(

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.failures import classify
-from wakeful.functions.retry import Trouble, signature
+from wakeful.functions.retry import FailureStreak, signature
 from wakeful.model import Claim, Step
 from wakeful.stored_errors import in_one_line, words_of
 
@@ -26,15 +26,17 @@ def take_note(claim: Claim) -> str | None:
     return None
 
 
-def trouble_before(note: str | None, claim: Claim) -> Trouble:
+def trouble_before(note: str | None, claim: Claim) -> FailureStreak:
     """The row of failures that this attempt goes on with. None of it where the run got further since the note was written."""
     told = {} if note is None else from_json(note)
     if told.get("reached", 0) < reached(claim):
-        return Trouble(0, 0, claim.attempts)
-    return Trouble(told.get("since", 0), told.get("failing", 0), claim.attempts, told.get("unknown", 0))
+        return FailureStreak(0, 0, claim.attempts)
+    return FailureStreak(told.get("since", 0), told.get("failing", 0), claim.attempts, told.get("unknown", 0))
 
 
-def note_of(trouble: Trouble, claim: Claim, error: BaseException, now: Microseconds, attempts: int | None) -> Step:
+def note_of(
+    trouble: FailureStreak, claim: Claim, error: BaseException, now: Microseconds, attempts: int | None
+) -> Step:
     """As it is stored with the run, with the error for people."""
     words = signature(type(error).__name__, in_one_line(words_of(error)))
     told = {**trouble.as_json(attempts), "reached": reached(claim), "error": words, "failure": classify(error).failure}

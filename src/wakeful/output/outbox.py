@@ -25,7 +25,7 @@ from wakeful.clock import SECOND, Microseconds, readable, seconds
 from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered
 from wakeful.failures import classify
 from wakeful.functions.call import call, within_lease
-from wakeful.functions.retry import Again, decide, signature, trouble_of
+from wakeful.functions.retry import Retry, decide, signature, streak_of
 from wakeful.model import Delivery, digest
 from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
@@ -230,7 +230,7 @@ class ChannelLane(Service):
         now = delivery.committed_at + delivery.age  # the store's time, when it was taken
         circuit = await self._report(error)
         stored = from_json(delivery.error) if delivery.error else {}
-        trouble = trouble_of(stored, delivery.tries)
+        trouble = streak_of(stored, delivery.tries)
         if circuit is not None and circuit.opened_at is not None and not trouble.failing:
             # It waited behind others for as long: each of them is put up with for a day, and not all of them in turn.
             began = max(delivery.due_at, circuit.opened_at)
@@ -248,7 +248,7 @@ class ChannelLane(Service):
         )
         words = f"{type(error).__name__}: {words_of(error)}"
         described = to_json({**describe(error), **trouble.as_json(handling.attempts)}).decode()
-        if isinstance(decision, Again):
+        if isinstance(decision, Retry):
             counted = tries if decision.counts else delivery.tries
             delay = min(decision.delay, LONGEST_WAIT)
             if circuit is not None and circuit.next_at is not None and handling.attempts is None:
