@@ -62,7 +62,7 @@ def create_api(
         *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, settings.body_limit, results),
         *why_routes(reads),
-        *agent_routes(door, agents, results, settings.body_limit),
+        *agent_routes(door, agents, results, settings),
         *checkin_routes(door, reads, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
