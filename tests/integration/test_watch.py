@@ -591,7 +591,7 @@ class TestDeclaring:
         ("name", "options", "words"),
         [
             (None, {"at_least_every": "1d"}, "nothing to expect"),
-            ("backup", {}, "until when"),
+            ("backup", {}, "no deadline"),
             ("backup", {"by": "25:00"}, "by is a time of the day"),
             ("backup", {"by": "03:00", "tz": "Europe/Lodnon"}, "Europe/London"),
             ("backup", {"by": "03:00", "days": "monday to friday"}, 'days are like "mon-fri"'),
