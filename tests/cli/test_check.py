@@ -292,19 +292,19 @@ async def third(run: Run) -> None:
 LINES = {
     17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
     19: "agent first: run.call('helper'): there is no such agent.",
-    20: "agent first: run.wait_for('paid.*'): give the one type to wait for, without *",
+    20: "agent first: run.wait_for('paid.*'): give exactly one type to wait for, without *",
     21: "agent first: run.wait_for: where: ",
     8: "agent first: run.sleep: ",
-    12: "agent first: other.emit inside run.transaction: it would not be the same again on resume.",
+    12: "agent first: other.emit inside run.transaction: its value would differ on resume.",
     24: "agent first: run.uuid inside run.transaction",
     28: "agent first: run.now inside run.transaction",
     49: "agent third: run.send('mial'): the app has no such channel. Did you mean \"mail\"?",
     50: "agent third: run.send('oops'): the app has no such channel. Known: log, mail.",
     53: "agent third: run.ask(to='mial'): the app has no such channel. Did you mean \"mail\"?",
-    38: "agent second: run.sleep inside run.lock: a run that waits is put away",
+    38: "agent second: run.sleep inside run.lock: a waiting run leaves memory",
     39: "agent second: run.ask inside run.lock",
     40: 'agent second: run.wait_for: unknown option "timeot". Did you mean "timeout"?',
-    35: "agent second: run.call('first') goes round in a circle: first → second → first.",
+    35: "agent second: run.call('first') closes a circle: first → second → first.",
 }
 
 
@@ -340,7 +340,7 @@ def test_what_the_source_of_handlers_shows_to_be_wrong(wakeful, folder):
     (late,) = [one for one in found if "run.wait_for: timeout" in one]
     assert "'1x'" in late
     assert len(found) == len(LINES) + 1
-    assert "goes round in a circle" in wakeful("check", "app.py", code=1).err
+    assert "closes a circle" in wakeful("check", "app.py", code=1).err
 
 
 SURELY_FINE = """

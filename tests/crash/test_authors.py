@@ -30,7 +30,7 @@ from wakeful.http.security import ApiSettings
 from wakeful.intake.accept import Door
 from wakeful.intake.quarantine import keep
 from wakeful.intake.route import Router
-from wakeful.model import Claim, Delivery, Effect, Outcome, digest
+from wakeful.model import Claim, Delivery, Effect, RunOutcome, digest
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.grants import tables
@@ -172,7 +172,7 @@ async def settle_effect(member: Member) -> ByPerson[Any]:
 async def hold_output(member: Member) -> Claim:
     claim = await a_run(member)
     delivery = Delivery(f"{claim.root}-0", "ops", '"hello"', position=0)
-    outcome = Outcome("ok", "failed", "held")
+    outcome = RunOutcome("ok", "failed", "held")
     await member.store.do(
         CommitRun(claim, APP, '"output"', outcome=outcome, deliveries=[delivery], then="held", reason="no")
     )

@@ -103,5 +103,5 @@ async def test_a_run_cannot_speak_for_a_webhook_that_has_its_name(new_app: NewAp
 
     async with working(app) as runtime:
         error = await error_of(runtime)
-        assert 'source "/app/desk" is reserved: its events come by webhook "/hooks/desk" alone.' in str(error)
+        assert 'source "/app/desk" is reserved: its events come only through webhook "/hooks/desk".' in str(error)
         assert (await runtime.reader.runs(agent="signed"))["runs"] == []

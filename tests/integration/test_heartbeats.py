@@ -350,7 +350,7 @@ async def test_a_check_that_was_fired_by_hand_is_not_run_again_within_its_spacin
         told = await why(runtime.reader, run["id"])
         assert told is not None
         assert (
-            "Check heartbeat/mail was skipped: it ran at 2026-01-01T00:10:31Z, and does so once in 30 m 0 s. "
+            "Check heartbeat/mail was skipped: it ran at 2026-01-01T00:10:31Z, and runs once in 30 m 0 s. "
             "`wakeful heartbeat run heartbeat/mail` runs it now." in told["story"]
         )
         await pass_time(runtime, "30m")
@@ -660,7 +660,7 @@ async def test_a_checklist_that_returns_something_else_failed(app: App, file: Pa
     async with working(app) as runtime:
         await pass_time(runtime, "30m")
         assert (await memory(runtime, "mail"))["error"] == (
-            "Persistent: the checklist returned dict for check mail: it returns a text, or None for nothing"
+            "Persistent: the checklist returned dict for check mail: it must return a text, or None for nothing"
         )
 
 
@@ -683,7 +683,7 @@ def two(first: object, second: object) -> None: ...
         ({"probes": {"two": two}}, "probe two must be a function of its check, or of nothing"),
         ({"deliver": None}, "deliver must be the name of a channel"),
         ({"name": "heart beat"}, "an agent's name is letters"),
-        ({"name": "taken"}, "app app has an agent of that name already"),
+        ({"name": "taken"}, "app app already has an agent of that name"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str):
@@ -708,5 +708,5 @@ def test_a_heartbeat_delivers_to_a_channel_that_there_is():
 def test_two_probes_of_one_name_are_refused():
     app = App("app")
     app.probe(nothing)
-    with pytest.raises(ConfigError, match="there is a probe nothing already"):
+    with pytest.raises(ConfigError, match="a probe nothing is already declared"):
         app.probe(nothing)

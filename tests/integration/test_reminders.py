@@ -237,7 +237,7 @@ async def test_a_condition_that_runs_out_of_its_budget_is_logged_and_the_reminde
         with capture_logs() as logs:
             await pass_time(runtime, "1h")
         assert post.got == ["look at CI"]
-    (line,) = [one for one in logs if one["event"] == "whether an event makes the reminder needless is not known"]
+    (line,) = [one for one in logs if one["event"] == "it is unknown whether an event makes the reminder unnecessary"]
     assert (line["log_level"], line["event_id"]) == ("warning", "large"), line
     assert "ran out of its budget" in line["reason"]
 

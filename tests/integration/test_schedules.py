@@ -588,7 +588,7 @@ async def test_what_a_schedule_carries_and_why_it_was_skipped_is_encrypted(new_a
 
 
 def test_names_of_wakefuls_own_agents_are_refused(app: App):
-    with pytest.raises(ConfigError, match=r"names that begin with wakeful\. are those of Wakeful's own agents"):
+    with pytest.raises(ConfigError, match=r"names that begin with wakeful\. are reserved for Wakeful's own agents"):
 
         @app.agent(on("go"), name="wakeful.mine")
         async def note(run: Run) -> None: ...

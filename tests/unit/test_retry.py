@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wakeful import Operation, action
 from wakeful.clock import SECOND, duration
 from wakeful.errors import ConfigError, Denied, Persistent, RateLimited, Transient
-from wakeful.execution.aftermath import EffectFacts
+from wakeful.execution.aftermath import CallFacts
 from wakeful.execution.aftermath import after as after_a_call
 from wakeful.functions.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
 from wakeful.functions.retry import SINCE, FailureStreak, GiveUp, Retry, decide, signature, streak_of
@@ -67,7 +67,7 @@ def test_a_server_that_says_at_once_is_not_called_as_fast_as_it_answers_for_a_da
     async def post(op: Operation) -> None: ...
 
     waits = [
-        after_a_call(post, error, EffectFacts(tries=tries, age=0, since_call=0), chance=chance.uniform).delay  # type: ignore[union-attr]
+        after_a_call(post, error, CallFacts(tries=tries, age=0, since_call=0), chance=chance.uniform).delay  # type: ignore[union-attr]
         for tries in range(1, 100)
     ]
     assert sum(waits) > 99 * 2 * SECOND
@@ -79,7 +79,7 @@ def test_a_rate_limit_of_no_time_is_a_second():
 
     for error in (RateLimited(retry_after=0), Busy(429, "0")):
         assert after(error) == Retry(SECOND, counts=False, reason="rate limited")
-        step = after_a_call(post, error, EffectFacts(tries=1, age=0, since_call=0), chance=random.Random(1).uniform)
+        step = after_a_call(post, error, CallFacts(tries=1, age=0, since_call=0), chance=random.Random(1).uniform)
         assert step.delay == SECOND  # type: ignore[union-attr]
 
 
