@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from wakeful import App, Run, on
+from wakeful.stores.known import count_runs
 
 STEPS = 3
 AT_ONCE = 200
@@ -58,7 +59,7 @@ async def retained(app: App) -> tuple[float, int]:
         began = time.perf_counter()
         await runtime.housekeeper.run_once()
         took = time.perf_counter() - began
-        return took, sum((await runtime.reader.counts()).values())
+        return took, sum((await count_runs(runtime.reader)).values())
 
 
 async def measure(options: argparse.Namespace) -> dict[str, float]:

@@ -22,6 +22,9 @@ from bench.workload import LEAST_CYCLES
 from wakeful import App, Operation, Run, action, on
 from wakeful.channels import Channel, Message
 from wakeful.cli.working import spare_the_collector
+from wakeful.resources.deliveries import deliveries
+from wakeful.resources.desk import looking
+from wakeful.stores.known import count_runs
 
 PAYLOAD = {"number": 42, "title": "printer on fire", "severity": 3}
 RESULT = {"verdict": "looks fine", "score": 0.93}
@@ -143,11 +146,11 @@ async def measure(
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
         await runtime.drain()
-        counts = await runtime.reader.counts()
+        counts = await count_runs(runtime.reader)
         if set(counts) != {"done"}:
             message = f"not every run went well, so the figures mean nothing: {counts}"
             raise RuntimeError(message)
-        late = (await runtime.reader.deliveries(channel="ops", state="pending", limit=1))["deliveries"]
+        late = (await deliveries(looking(runtime.reader), channel="ops", state="pending", limit=1)).items
         if late:
             message = f"not every message was delivered, so the figures mean nothing: {late}"
             raise RuntimeError(message)

@@ -21,6 +21,7 @@ from bench.engine_dispatch import percentiles
 from wakeful import App, Run, on
 from wakeful.cli.working import spare_the_collector
 from wakeful.runtime import Runtime
+from wakeful.stores.known import count_runs
 
 IN_FLIGHT = 64
 EMITTED_AT_ONCE = 64
@@ -84,7 +85,7 @@ def ended(runtime: Runtime, count: int) -> asyncio.Event:
 
 
 async def refuse_others_than_done(runtime: Runtime, count: int) -> None:
-    counts = await runtime.reader.counts()
+    counts = await count_runs(runtime.reader)
     if counts != {"done": count}:
         message = f"not every run went well, so the figures mean nothing: {counts}"
         raise RuntimeError(message)
@@ -98,7 +99,7 @@ async def asleep(store: str, count: int) -> float:
         moment = datetime.now(UTC) + timedelta(seconds=BEFORE_ALL + count / ASLEEP_PER_SECOND)
         await emit(app, count, moment)
         await runtime.worker.drained()
-        counts = await runtime.reader.counts()
+        counts = await count_runs(runtime.reader)
         if counts != {"waiting": count} or datetime.now(UTC) >= moment:
             message = f"not everybody was asleep in time, so the figures mean nothing: {counts}"
             raise RuntimeError(message)

@@ -332,7 +332,7 @@ def test_a_locked_app_is_opened_by_starting_it_with_a_token(place, start, wakefu
         f"{other.url}/v1/approvals/{question}/answer", json={"answer": True}, headers=with_token, trust_env=False
     )
     assert refused.status_code == 403, refused.text
-    assert "began to work without a token" in refused.json()["detail"]
+    assert "was started without a token" in refused.json()["detail"]
     other.stop()
     server.stop()
     wakeful(*answer, code=1)  # the lock stays while no server runs

@@ -12,6 +12,8 @@ import httpx2
 import pytest
 
 from support.strangers import HALF_A_BODY, HALF_A_HEAD, call, crowd, flood, read_all
+from wakeful.resources.desk import looking
+from wakeful.resources.processes import processes
 from wakeful.shell.opening import reading
 
 MEBIBYTE = 1024 * 1024
@@ -87,7 +89,9 @@ def lease_of(server, store):
 
     async def ask():
         async with reading(store) as reader:
-            return {one["pid"]: one["lease_until"] for one in await reader.processes() if one["state"] == "alive"}
+            return {
+                one["pid"]: one["lease_until"] for one in await processes(looking(reader)) if one["state"] == "alive"
+            }
 
     return asyncio.run(ask()).get(server.process.pid)
 

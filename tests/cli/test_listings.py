@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from wakeful.loading import load_app
+from wakeful.reader import Reader
 from wakeful.shell.opening import reading
 
 
@@ -40,7 +41,7 @@ def test_runs_as_json_are_those_of_the_reader_and_of_http(wakeful, worked, start
 
     async def ask():
         async with reading("sqlite:///wakeful.db") as reader:
-            return await reader.runs(limit=2)
+            return await Reader(reader.database).runs(limit=2)
 
     assert page == asyncio.run(ask())
     server = start("serve", "app.py", "--port", "0")

@@ -131,5 +131,5 @@ async def test_a_channel_whose_file_others_read(tmp_path):
 
 @pytest.mark.parametrize("mode", [0o777, 0o400, "0640", 0o040])
 def test_modes_that_cannot_be(mode):
-    with pytest.raises(ConfigError, match="mode must be one with which this user reads and writes it"):
+    with pytest.raises(ConfigError, match="mode must let this user read and write the file"):
         file("out.jsonl", mode=mode)

@@ -147,7 +147,7 @@ def test_discard_ends_it_for_good(wakeful, dead):
         (("replay", "--events", "order.paid", "--agent", "a", "--from", "2h", "--all"), "--events takes no --all"),
         (
             ("replay", "--events", "order.paid", "--agent", "a", "--from", "whenever"),
-            '"whenever" is no time that can be read',
+            '"whenever" cannot be read as a time',
         ),
         (("replay", "--events", "order.paid", "--agent", "a", "--from", "1h", "--to", "2h"), "is not before"),
         (

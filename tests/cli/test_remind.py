@@ -64,7 +64,7 @@ def test_the_zone_of_the_settings_counts(desk: Path, wakeful: Wakeful, monkeypat
         (("tomorrow 9am", "x", "--tz", "London"), "there is no zone 'London'"),
         (("tomorrow 9am", "x", "--where", "data.x"), "name its type with unless="),
         (("tomorrow 9am", "x", "--unless-event", "a", "--where", "data.x =="), 'reminder: "data.x =="'),
-        (("tomorrow 9am", "  "), "its text is what to be reminded of"),
+        (("tomorrow 9am", "  "), "its text must have 1 to"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(desk: Path, wakeful: Wakeful, words: tuple[str, ...], complaint: str):

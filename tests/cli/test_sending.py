@@ -82,7 +82,7 @@ def test_all_attributes(wakeful, tickets):
 def test_an_event_that_has_expired(wakeful, tickets):
     result = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--set", "expirytime=2020-01-01T00:00:00Z")
     assert result.out == "expired 1\n"
-    assert "Nothing ran, because its expirytime had passed when it came." in wakeful("why", "1").out
+    assert "Nothing ran, because its expirytime had passed when it arrived." in wakeful("why", "1").out
 
 
 @pytest.mark.parametrize("way", ["@", "-"])

@@ -149,11 +149,13 @@ def _pending(pid, number):
 def _processes():
     import asyncio
 
+    from wakeful.resources.desk import looking
+    from wakeful.resources.processes import processes
     from wakeful.shell.opening import reading
 
     async def ask():
         async with reading("sqlite:///wakeful.db") as reader:
-            return await reader.processes()
+            return await processes(looking(reader))
 
     return asyncio.run(ask())
 
@@ -161,7 +163,7 @@ def _processes():
 def test_a_token_guards_it_beyond_loopback(slow, start, wakeful):
     refused = wakeful("serve", "slow.py", "--host", "0.0.0.0", "--port", "0", code=1)
     assert refused.err == (
-        "wakeful: --host 0.0.0.0 can be reached from other machines, and there is no token: "
+        "wakeful: --host 0.0.0.0 can be reached from other machines, but there is no token: "
         "set WAKEFUL_TOKEN (`wakeful token` prints one), or bind to 127.0.0.1\n"
     )
     server = start("serve", "slow.py", "--host", "0.0.0.0", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+from unittest.mock import patch
+
 import pytest
 
 from wakeful.clock import SECOND
 from wakeful.errors import NotFound
+from wakeful.resources.desk import Reads
 from wakeful.why import why
 
 NOON = 1_767_268_800 * SECOND  # 2026-01-01 12:00:00 UTC
@@ -55,96 +59,55 @@ def effect(state, **changes):
     }  # fmt: skip
 
 
-class Fake:
+class Fake(Reads):
+    """Made-up objects instead of rows: `told` hands them to the stories."""
+
     def __init__(self, one_event, *runs, processes=(), states=(), pauses=(), limits=None):
-        self._pauses = list(pauses)
-        self._limits = {"concurrency": None, "running": 0, "rate": None, "next_start_at": None, **(limits or {})}
-        self._event = one_event
-        self._runs = {one["id"]: one for one in runs}
-        self._processes = list(processes)
-        self._states = list(states)
+        super().__init__(cast("Any", self))
+        self.limits = {"concurrency": None, "running": 0, "rate": None, "next_start_at": None, **(limits or {})}
+        self.event = one_event
+        self.runs = {one["id"]: one for one in runs}
+        self.views = {"list_processes": processes, "list_states": states, "list_pauses": pauses}
 
-    async def checks(self):
-        return []
+    async def fetch(self, name, *given):
+        return [(NOON,)] if name == "read_time" else []
 
-    async def run(self, identifier, /):
-        if identifier == "ambiguous":
-            raise NotFound("more than one")
-        return next((one for key, one in self._runs.items() if key.startswith(identifier)), None)
-
-    async def event(self, identifier, /):
-        return self._event if identifier in {self._event["id"], self._event["key"]} else None
-
-    async def delivery(self, identifier, /):
-        sent = [one for run in self._runs.values() for one in run["deliveries"]]
-        return next((one for one in sent if one["id"] == identifier), None)
-
-    async def effect(self, identifier, /):
-        return None
-
-    async def approval(self, identifier, /):
-        return None
-
-    async def alarm(self, key, /):
-        return None
-
-    async def runs_of_alarm(self, key, /):
-        return []
-
-    async def reminder(self, identifier, /):
-        return None
-
-    async def removed_run(self, identifier, /):
-        return None
-
-    async def later_runs(self, root, /):
-        return []
-
-    async def states(self, agent=None, /):
-        return [one for one in self._states if one["agent"] == agent]
-
-    async def locks_of(self, run, /):
-        return {"held": [], "waited_for": []}
-
-    async def expectations(self):
-        return []
-
-    async def circuits(self):
-        return []
-
-    async def processes(self):
-        return self._processes
-
-    async def pauses(self):
-        return self._pauses
-
-    async def limits(self, app, agent, /):
-        return self._limits
-
-    async def alarms(self, *, state=None):
-        return {"alarms": []}
-
-    async def time(self):
+    def read_clock(self):
         return NOON
 
-    async def schedule(self, name, app=None, /):
-        return None
+    async def rows(self, view, query, *given):
+        return [one for one in self.views.get(query, ()) if query != "list_states" or one["agent"] == given[0]]
 
-    async def occurrence(self, event, /):
-        return None
 
-    async def living_agents(self, app, /):
-        return set()
+async def told(fake, identifier):
+    """The story of an id, told from made-up objects."""
 
-    async def source(self, name, app=None, /):
-        return None
+    async def run(_, wanted):
+        if wanted == "ambiguous":
+            raise NotFound("more than one")
+        return next((one for key, one in fake.runs.items() if key.startswith(wanted)), None)
 
-    async def quarantined(self, identifier, /):
-        return None
+    async def event(_, wanted):
+        return fake.event if wanted in {fake.event["id"], fake.event["key"]} else None
+
+    async def delivery(_, wanted):
+        sent = [one for run in fake.runs.values() for one in run["deliveries"]]
+        return next((one for one in sent if one["id"] == wanted), None)
+
+    async def limits(*_):
+        return fake.limits
+
+    with (
+        patch("wakeful.resources.runs.find", run),
+        patch("wakeful.resources.events.find", event),
+        patch("wakeful.resources.deliveries.find", delivery),
+        patch("wakeful.why.held_up.limits_of", limits),
+    ):
+        return await why(fake, identifier)
 
 
 async def story(one_event, *runs, identifier="e1", **more):
-    found = await why(Fake(one_event, *runs, **more), identifier)
+    found = await told(Fake(one_event, *runs, **more), identifier)
     assert found is not None
     return "\n".join(found["story"])
 
@@ -279,9 +242,9 @@ async def test_a_run_by_the_beginning_of_its_id_tells_its_own_story():
 
 
 async def test_what_is_not_there():
-    assert await why(Fake(event(), run()), "nothing") is None
+    assert await told(Fake(event(), run()), "nothing") is None
     with pytest.raises(NotFound):
-        await why(Fake(event(), run()), "ambiguous")
+        await told(Fake(event(), run()), "ambiguous")
 
 
 def delivery(state, **changes):

@@ -11,8 +11,9 @@ from support.stores import OpenStore, accept, an_arrival, join, query, reader
 from wakeful import App, Circuit, Operation, Persistent, Run, action, env, on, step
 from wakeful.errors import ConfigError, EncryptionKeyMissing
 from wakeful.operations.answering import answer_approval
-from wakeful.operations.held import settle
+from wakeful.operations.held import plan_settling, settle
 from wakeful.operations.pace import Pace
+from wakeful.operations.redo import Choice, plan_redo
 from wakeful.operations.rotation import rotate
 from wakeful.settings import sqlite_path
 from wakeful.stores.keeping import Keeper
@@ -84,7 +85,7 @@ async def test_no_payload_is_readable_at_rest(new_app: NewApp, store_url: str, k
         assert run["deliveries"][0]["message"] == {"text": text}
         failed = await ended(runtime, await app.emit("break", {"text": SECRET}))
         assert failed["error"]["message"] == f"cannot do {SECRET}"
-        (dead,) = await runtime.reader.dead()
+        (dead,) = (await plan_redo(runtime.reader, Choice())).letters
         assert (dead["error"]["type"], dead["error"]["message"]) == ("Persistent", f"cannot do {SECRET}")
         alarms = (await runtime.reader.alarms())["alarms"]
         assert any(SECRET in one["text"] for one in alarms)
@@ -218,7 +219,7 @@ async def test_why_a_run_failed_is_not_readable_while_what_it_did_is_undone(new_
         assert run["state"] == "held"
         assert SECRET not in await everything_at_rest(store_url)
         may_undo = True
-        (held,) = await runtime.reader.held_effects()
+        (held,) = (await plan_settling(runtime.reader)).effects
         await settle(runtime.store, held.id, "repeat", by=Actor("ada", "code"))
         await runtime.drain()
         after = await runtime.reader.run(run["id"])

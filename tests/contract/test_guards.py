@@ -6,7 +6,7 @@ import pytest
 
 from support.stores import AGENT, APP, OpenStore, reader
 from wakeful.clock import SECOND
-from wakeful.stores.guards import LOCK, hashes_of, known
+from wakeful.stores.guards import LOCK, hashes_of, known, read_guards
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.guards import GuardApp, LockApp
 from wakeful.stores.verbs.processes import RegisterProcess
@@ -15,7 +15,7 @@ FIRST, NEXT, OTHER = ("first-" + "a1" * 20, "second-" + "b2" * 20, "other-" + "c
 
 
 async def guard(store: DatabaseStore, *tokens: str, app: str = APP, own: str = "") -> str:
-    knows = known(await reader(store).guards(), app, tokens)
+    knows = known(await read_guards(reader(store)), app, tokens)
     return await store.do(GuardApp(app, hashes_of(tokens), knows, own))
 
 
@@ -24,7 +24,7 @@ async def live(store: DatabaseStore, app: str = APP) -> None:
 
 
 async def opens(store: DatabaseStore, token: str, app: str = APP) -> bool:
-    return known(await reader(store).guards(), app, [token]) is not None
+    return known(await read_guards(reader(store)), app, [token]) is not None
 
 
 async def test_a_guard_is_entered_replaced_and_removed_while_the_app_does_not_run(store):
@@ -33,7 +33,7 @@ async def test_a_guard_is_entered_replaced_and_removed_while_the_app_does_not_ru
     assert await guard(store, NEXT) == "guarded"
     assert [await opens(store, one) for one in (FIRST, NEXT)] == [False, True]
     assert await guard(store) == "opened"
-    assert await reader(store).guards() == []
+    assert await read_guards(reader(store)) == []
 
 
 @pytest.mark.parametrize("tokens", [(), (OTHER,)], ids=["none", "another"])
@@ -49,13 +49,13 @@ async def test_a_stranger_changes_no_guard_while_a_process_of_the_app_is_alive(s
 async def test_an_app_is_locked_only_where_it_has_no_guard(store):
     await store.do(LockApp(APP, locked=True))
     await store.do(LockApp(APP, locked=True))
-    assert await reader(store).guards() == [(APP, LOCK)]
+    assert await read_guards(reader(store)) == [(APP, LOCK)]
     assert not await opens(store, "locked")
     assert await guard(store, FIRST) == "guarded"  # a token takes its place
     await store.do(LockApp(APP, locked=True))
     await store.do(LockApp(APP, locked=False))
     assert await opens(store, FIRST)
-    assert len(await reader(store).guards()) == 1
+    assert len(await read_guards(reader(store))) == 1
 
 
 @pytest.mark.parametrize("tokens", [(), (OTHER,)], ids=["none", "another"])
@@ -66,9 +66,9 @@ async def test_a_stranger_opens_no_lock_while_a_process_of_the_app_is_alive(stor
     assert await store.do(GuardApp(APP, (LOCK,))) == "guarded"  # a second server without a token: nothing changes
     assert await guard(await stores(store_url), *tokens) == "kept"
     await store.do(LockApp(APP, locked=False))
-    assert await reader(store).guards() == [(APP, LOCK)]
+    assert await read_guards(reader(store)) == [(APP, LOCK)]
     await store.do(LockApp(APP, locked=False, own="alive"))  # it is that process itself
-    assert await reader(store).guards() == []
+    assert await read_guards(reader(store)) == []
 
 
 async def test_who_knows_the_token_rotates_it(store):

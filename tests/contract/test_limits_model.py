@@ -23,7 +23,6 @@ from support.stores import an_arrival
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.model import WENT_WELL, Claim
 from wakeful.rate import Rate
-from wakeful.readers.reader import Reader
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
@@ -163,8 +162,8 @@ class LimitsMachine(RuleBasedStateMachine):
     def forget_lifted(self) -> None:
         """A rate ends by itself, once nothing is due any more."""
         if self.rates:
-            pauses = self.run(Reader(self.stores[0].database).pauses())
-            there = {one["agent"] or "" for one in pauses if one["app"] == self.app and one["rate"] is not None}
+            pauses = self.run(self.stores[0].database.fetch("list_pauses"))
+            there = {agent or "" for app, agent, _, rate, *_ in pauses if app == self.app and rate is not None}
             self.rates = {target: rate for target, rate in self.rates.items() if target in there}
 
     def teardown(self) -> None:

@@ -12,6 +12,8 @@ import pytest
 from support.stores import APP, OpenStore, count, query, reader
 from wakeful.clock import SECOND, VirtualClock, duration
 from wakeful.intake.quarantine import keep
+from wakeful.resources.desk import looking
+from wakeful.resources.quarantine_reading import input_of
 from wakeful.stores.alarm import quarantine_alarm
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
@@ -96,7 +98,7 @@ class TestTheCeilingInBytes:
         assert await held(store, store_url) == forged(1, 70_000).room
         (one,) = (await reader(store).quarantine())["quarantine"]
         assert one["came"] == 9
-        whole = await reader(store).quarantined(one["key"])
+        whole = await input_of(looking(reader(store)), one["key"])
         assert whole is not None
         assert whole["raw"]
 

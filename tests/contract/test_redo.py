@@ -20,10 +20,12 @@ from support.stores import (
 )
 from wakeful.clock import VirtualClock, from_datetime, to_datetime
 from wakeful.model import Decision, Effect, run_id
+from wakeful.operations.redo import Choice, plan_redo
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
+from wakeful.stores.stored import EventToFeed
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.stores.verbs.progress import LeaveRun
@@ -156,10 +158,10 @@ async def test_dead_letters_are_listed_with_what_they_did_outside(member: Member
         effect.state = "confirmed"
         await member.store.do(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
-    (letter,) = await reader(member.store).dead()
+    (letter,) = (await plan_redo(reader(member.store), Choice())).letters
     assert letter["confirmed"] == {"charge": 2, "mail": 1}
     assert letter["error"] == {"type": "Persistent", "message": "broken"}
-    assert await reader(member.store).dead(agent="nobody") == []
+    assert (await plan_redo(reader(member.store), Choice("nobody"))).letters == []
 
 
 # held runs and their alarms
@@ -199,7 +201,7 @@ async def test_a_word_that_came_before_the_run_was_put_aside_leaves_no_alarm(mem
 
 async def stored(store: DatabaseStore, agent: str = "later") -> list[tuple[int, str]]:
     """Every stored event, and the run that it is to an agent."""
-    events = await reader(store).events_to_feed(agent, "", app=APP, since=0, until=2**62)
+    events = await to_feed(store, agent)
     return [(event.seq, run_id(event.app, agent, event.source, event.id)) for event in events]
 
 
@@ -313,12 +315,29 @@ async def test_only_events_of_the_type_the_time_and_the_app(store: DatabaseStore
 
     async def found(prefix: str = "", hours: tuple[int, int] = (0, 9), app: str | None = APP) -> list[str]:
         since, until = (began + hour * 3_600_000_000 for hour in hours)
-        events = await reader(store).events_to_feed("agent", prefix, app=app, since=since, until=until)
+        events = await to_feed(store, "agent", prefix, app=app, since=since, until=until)
         return [event.id for event in events]
 
     assert await found() == ["0", "1", "2", "3"]
     assert await found("ticket.") == ["0", "1"]
     assert await found(hours=(1, 3)) == ["1", "2"]
     assert await found("ticket.created", app=None) == ["0", "other"]
-    events = await reader(store).events_to_feed("agent", "", app=APP, since=0, until=2**62, after=1, most=1, whole=True)
+    events = await to_feed(store, "agent", after=1, most=1, whole=True)
     assert [(event.id, event.admission, event.envelope is not None) for event in events] == [("1", "started", True)]
+
+
+async def to_feed(
+    store: DatabaseStore,
+    agent: str,
+    prefix: str = "",
+    *,
+    app: str | None = APP,
+    since: int = 0,
+    until: int = 2**62,
+    after: int = 0,
+    most: int = 500,
+    whole: bool = False,
+) -> list[EventToFeed]:
+    """Stored events that can be fed to an agent."""
+    window = (app, prefix, since, until, agent, after, most, int(whole))
+    return [EventToFeed(*row) for row in await reader(store).fetch("list_events_to_feed", *window)]

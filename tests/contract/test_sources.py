@@ -27,8 +27,11 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import SourceLost, StoreUnavailable
 from wakeful.intake.quarantine import keep, raw_of
 from wakeful.model import Arrival, SourceState, digest, event_key
+from wakeful.resources.desk import looking
+from wakeful.resources.quarantine_reading import input_of
 from wakeful.stores.alarm import Alarm, source_alarm
 from wakeful.stores.journal import Died
+from wakeful.stores.known import waiting_inputs
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
@@ -184,7 +187,7 @@ class TestTakingIn:
         assert await items_of(member.store.database, APP, TAPE) == [Item("a", 1, "m"), Item("b", 1, "m", gone=True)]
         (kept,) = (await reader(member.store).quarantine())["quarantine"]
         assert (kept["reason"], kept["size"], kept["state"], kept["came"]) == ("it is no JSON", 1, "kept", 1)
-        whole = await reader(member.store).quarantined(kept["key"][:8])
+        whole = await input_of(looking(reader(member.store)), kept["key"][:8])
         assert whole is not None
         assert whole["headers"] == {"line": "7", "Authorization": "(not kept)"}
 
@@ -360,7 +363,7 @@ class TestQuarantine:
                 second.do(EndQuarantine(APP, key, by=Actor("bob", "code"))),
             )
             assert sum(one is not None for one in got) == 1
-            found = await reader(first).quarantined(key)
+            found = await input_of(looking(reader(first)), key)
             assert found is not None
             released = got[0] is not None
             assert (found["state"], found["settled_by"]) == (("released", "ada") if released else ("discarded", "bob"))
@@ -370,7 +373,7 @@ class TestQuarantine:
     async def test_says_what_became_of_it(self, store: DatabaseStore):
         key = await self.kept(store)
         await store.do(EndQuarantine(APP, key, accept=events(1, 2), by=Actor("ada", "code"), note="mended"))
-        found = await reader(store).quarantined(key)
+        found = await input_of(looking(reader(store)), key)
         assert found is not None
         assert found["became"] == {"key": event_key(APP, "/test", "1"), "events": 2}
         assert (found["state"], found["settled_by"], found["note"]) == ("released", "ada", "mended")
@@ -385,7 +388,7 @@ class TestQuarantine:
         settled = await store.do(EndQuarantine(APP, key, accept=accepting, by=Actor("ada", "code")))
         assert settled is not None
         assert [one.status for one in settled.receipts] == ["duplicate"]
-        found = await reader(store).quarantined(key)
+        found = await input_of(looking(reader(store)), key)
         assert found is not None
         assert found["became"]["key"] == event_key(APP, "/test", "1")
 
@@ -403,7 +406,7 @@ class TestQuarantine:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         again = await stores(store_url)
-        found = await reader(again).quarantined(key)
+        found = await input_of(looking(reader(again)), key)
         assert found is not None
         assert found["state"] == "kept"
         assert await reader(again).event("1") is None
@@ -429,7 +432,7 @@ class TestQuarantine:
         (unverified,) = (await reader(store).quarantine(kind="unverified"))["quarantine"]
         assert unverified["source"] == "other"
         assert (await reader(store).quarantine(state="released"))["quarantine"] == []
-        assert [(one["source"], one["count"]) for one in await reader(store).waiting_inputs()] == [
+        assert [(one["source"], one["count"]) for one in await waiting_inputs(reader(store))] == [
             (TAPE, 5),
             ("other", 1),
         ]

@@ -25,7 +25,7 @@ from wakeful.functions.options import AgentOptions, Backoff, StepOptions
 from wakeful.http import body, problem
 from wakeful.intake import cloudevents, untrusted
 from wakeful.model import FINAL_RUN_STATES, RUN_STATES
-from wakeful.resources import declare
+from wakeful.resources import parameters
 from wakeful.stores import sqlite_user_function
 from wakeful.triggers import schedule
 from wakeful.values import RESULT_LIMIT
@@ -182,7 +182,7 @@ def test_limits_are_what_the_page_says():
         f"{RESULT_LIMIT:,} bytes of JSON each",
         f"{checkpoint.ARGUMENTS_SHOWN:,} characters",
         f"{stored_errors.MESSAGE_LIMIT:,} and {stored_errors.TRACEBACK_LIMIT:,} characters",
-        f"{declare.LONGEST_PAGE}",
+        f"{parameters.LONGEST_PAGE}",
         f"{sqlite_user_function.USER_FUNCTION_LIMIT:g} s",
         f"{timedelta(microseconds=retry.WAITS_IN_PLACE).seconds} s",
         f"{lease.LEASE // SECOND} s, renewed every {lease.LEASE // 3 // SECOND} s",

@@ -109,7 +109,7 @@ async def partition(
         await fleet.have_come("through", [event for event in STEPS if event in LATE], far.pid)
         await heal()
         await until(lambda: "joined again under a new identity" in far.log)
-        assert "declared dead by others" in far.log
+        assert "declared this one dead" in far.log
         assert await fleet.place.everything(but=("wakeful_process",)) == finished
         await near.stops()
 

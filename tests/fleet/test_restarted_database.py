@@ -58,7 +58,7 @@ async def test_all_workers_go_on_after_a_restart_and_after_a_crash(
         for worker in workers:
             await worker.stops()
             assert "Traceback" not in worker.log
-            assert "declared dead" not in worker.log
+            assert "declared this one dead" not in worker.log
         await place.query("delete from wakeful_run where agent = 'wait'")
         await check(place, list(range(20)), kills=0)
 

@@ -13,6 +13,8 @@ from support.clouds import Box, Cloud
 from wakeful import App, Run, bucket
 from wakeful.connect.s3 import listing
 from wakeful.operations.quarantine import release
+from wakeful.resources.desk import looking
+from wakeful.resources.quarantine_reading import input_of
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
@@ -128,7 +130,7 @@ async def test_data_is_told_in_the_form_that_is_asked_for(new_app: NewApp, cloud
         assert told == [1]
         assert len(plain) == 2
         (kept,) = (await runtime.reader.events(state="quarantined", limit=10))["events"]
-        assert "x.txt: data= could not be told" in kept["reason"]
+        assert "x.txt: data= failed" in kept["reason"]
         await runtime.drain()
         found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None
@@ -157,7 +159,7 @@ async def test_what_was_kept_becomes_its_event_after_a_fix(new_app: NewApp, clou
         await runtime.drain()
         assert told == []
         (kept,) = (await runtime.reader.quarantine(state="kept"))["quarantine"]
-        found = await runtime.reader.quarantined(kept["key"])
+        found = await input_of(looking(runtime.reader), kept["key"])
         assert found is not None
         settled = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
         assert settled.state == "released", settled

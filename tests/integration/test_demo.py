@@ -34,7 +34,7 @@ from wakeful.demo.feeder import Feeder
 from wakeful.demo.outside import COUNTER, Book, Counter, add_line, write_step
 from wakeful.demo.stage import Stage, recorded_of, subject_of
 from wakeful.demo.view import LiveView
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.resources.words import now
 from wakeful.stores.opening import open_database
 

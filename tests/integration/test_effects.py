@@ -114,7 +114,7 @@ class TestWhenNobodyKnows:
             receipt_run = await runtime.reader.run(app_run["id"])
         assert receipt_run is not None
         assert receipt_run["state"] == "held"
-        assert "known again by its id for 1 h 0 m only" in receipt_run["reason"]
+        assert "recognises its id for 1 h 0 m only" in receipt_run["reason"]
         assert len(service.calls) == 1
 
     @pytest.mark.parametrize("error", AMBIGUOUS, ids=names(AMBIGUOUS))
@@ -141,7 +141,7 @@ class TestWhenNobodyKnows:
         async with working(app) as runtime:
             run = await go(runtime)
             await pass_time(runtime)
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], run["output"]) == ("done", "found 7")
         assert (len(service.calls), service.looked) == (1, 1)
         assert run["effects"][0]["state"] == "confirmed"
@@ -185,7 +185,7 @@ class TestWhenNobodyKnows:
             run = await go(runtime)
             for _ in range(12):
                 await pass_time(runtime, "5m")
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], run["output"], service.looked, len(service.calls)) == ("done", "found", 12, 1)
 
     @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ class TestWhenNobodyKnows:
             run = await go(runtime)
             for _ in range(looks):
                 await pass_time(runtime, "5m")
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], service.looked, len(service.calls)) == ("held", looks, 1)
         assert run["reason"].count("find could not tell") == 1
 
@@ -222,7 +222,7 @@ class TestWhenNobodyKnows:
             run = await go(runtime)
             assert (run["state"], service.looked) == ("waiting", 0)
             await pass_time(runtime, "31s")
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], run["output"], service.looked) == ("done", "found", 1)
 
 
@@ -255,7 +255,7 @@ class TestWhenItIsCertain:
             run = await go(runtime)
             assert (run["state"], run["effects"][0]["state"]) == ("waiting", "retrying")
             await pass_time(runtime, "61m")
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], len(service.calls), run["effects"][0]["tries"]) == ("done", 2, 1)
 
     async def test_a_429_without_a_time_is_tried_again(self, app: App, safety: str):
@@ -340,7 +340,7 @@ class TestTheLedger:
         async with working(app) as runtime:
             run = await go(runtime)
             await pass_time(runtime)
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], run["output"]) == ("done", ["done 1", "done 1"])
         assert (len(service.calls), len(service.ids)) == (2, 2)
 
@@ -361,7 +361,7 @@ class TestTheLedger:
         async with working(app) as runtime:
             run = await go(runtime)
             await pass_time(runtime)
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], service.calls[0][1], len(service.calls)) == ("held", 10, 1)
         assert "arguments changed: was (10), now (20)" in run["reason"]
 
@@ -382,7 +382,7 @@ class TestTheLedger:
         async with working(app) as runtime:
             run = await go(runtime)
             await pass_time(runtime)
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], run["output"]) == ("done", ["done 1", "done 2"])
         assert [what for _, what in service.calls] == [2, 1]
 
@@ -482,7 +482,7 @@ class TestPolicy:
             run = await go(runtime)
             assert (run["state"], service.calls) == ("held", [])
             await settle(runtime, run, "retrying")
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], run["output"], len(service.calls)) == ("done", "done 7", 1)
 
     async def test_a_check_of_the_arguments_holds_it(self, app: App):
@@ -506,7 +506,7 @@ class TestAPersonsWord:
         async with working(app) as runtime:
             run = await self.held(runtime)
             await settle(runtime, run, "confirmed", note="seen in the ledger", result='"by hand"')
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], run["output"], len(service.calls)) == ("done", "by hand", 1)
         (effect,) = run["effects"]
         assert (effect["settled_by"], effect["note"]) == ("ada", "seen in the ledger")
@@ -517,7 +517,7 @@ class TestAPersonsWord:
         async with working(app) as runtime:
             run = await self.held(runtime)
             await settle(runtime, run, "retrying")
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], len(service.calls), len(service.ids)) == ("done", 2, 1)
 
     async def test_abandon(self, app: App):
@@ -526,7 +526,7 @@ class TestAPersonsWord:
         async with working(app) as runtime:
             run = await self.held(runtime)
             await settle(runtime, run, "abandoned", note="too late now")
-            run = await runtime.reader.run(run["id"])  # type: ignore[assignment]
+            run = await runtime.reader.run(run["id"])
         assert (run["state"], len(service.calls)) == ("dead", 1)
         assert "abandoned by ada: too late now" in run["error"]["message"]
 
@@ -787,7 +787,7 @@ class TestWhatAReviewFound:
         async with working(app) as runtime:
             run = await go(runtime)
         assert (run["state"], len(service.calls)) == ("held", 2)
-        assert "known again by its id for 1 h 0 m only" in run["reason"]
+        assert "recognises its id for 1 h 0 m only" in run["reason"]
 
     async def test_a_confirmation_whose_result_does_not_fit_is_asked_for_again(self, app: App):
         service = Service(TimeoutError())

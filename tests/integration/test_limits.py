@@ -13,6 +13,7 @@ from wakeful import App, Run, on
 from wakeful.execution import worker
 from wakeful.intake.cloudevents import new_event
 from wakeful.runtime import Runtime
+from wakeful.stores.known import limits_of
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.why import why
@@ -159,9 +160,9 @@ async def test_a_limit_that_is_gone_from_the_code_is_not_told_any_more(new_app: 
     limited.agent(on("go"), name="agent", concurrency=1, rate="1/h")(lambda run: None)
     free.agent(on("go"), name="agent")(lambda run: None)
     async with working(limited) as runtime:
-        assert (await runtime.reader.limits("app", "agent"))["rate"] == "1 in 1 h 0 m"
+        assert (await limits_of(runtime.reader, "app", "agent"))["rate"] == "1 in 1 h 0 m"
     async with working(free) as runtime:
-        limits = await runtime.reader.limits("app", "agent")
+        limits = await limits_of(runtime.reader, "app", "agent")
         assert (limits["concurrency"], limits["rate"]) == (None, None)
 
 

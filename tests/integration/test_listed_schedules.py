@@ -239,7 +239,7 @@ async def test_the_listing(app: App, new_app: NewApp):
         with pytest.raises(NotFound, match="wakeful why APP/note"):
             await reader.why("note")
         assert "of app desk" in await story(runtime, "desk/note")
-        assert await reader.schedule("note", "desk") is not None
+        assert await reader.schedule("note", app="desk") is not None
         assert await reader.schedule("nothing") is None
 
 

@@ -368,7 +368,7 @@ class TestRefused:
         async with working(app) as runtime:
             run = await go(runtime)
         assert run["state"] == "dead"
-        assert "agent work has this lock already" in run["error"]["message"]
+        assert "agent work already holds this lock" in run["error"]["message"]
 
     async def test_inside_a_step(self, app: App):
         @app.agent(on("go"))
@@ -418,7 +418,7 @@ class TestRefused:
             return run.lock("till").token
 
         async with working(app) as runtime:
-            assert "inside `async with` only" in (await go(runtime))["error"]["message"]
+            assert "only known inside `async with`" in (await go(runtime))["error"]["message"]
 
 
 async def test_every_name_keeps_its_counter(app: App, store_url: str):

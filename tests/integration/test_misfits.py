@@ -50,7 +50,7 @@ class TestWhatIsNoted:
             await app.emit("paid", {"sum": 12}, id="P-1")
             assert (await waits_for(runtime, run))["misfit"] == {
                 "event": "P-1",
-                "reason": f'no field data.amount, which where "{WHERE}" asks for; its data is {{"sum":12}}',
+                "reason": f'no field data.amount, which where "{WHERE}" needs; its data is {{"sum":12}}',
             }
             told = await story(runtime, run)
             await app.emit("paid", {"amount": 12})
@@ -131,7 +131,7 @@ class TestWhereItIsNoted:
         assert run["state"] == "dead"
         assert run["error"]["message"].endswith(
             f"within 1 h 0 m. Event P-1 came, but its match could not be determined: no field data.amount, which "
-            f'where "{WHERE}" asks for'
+            f'where "{WHERE}" needs'
         )
         assert "Event P-1 came" in told
 

@@ -191,10 +191,10 @@ async def test_everything_down_all_night_is_done_by_itself_in_the_morning(store_
         }
         text = early["retrying/shop/reads/read"]["text"]
         assert text.startswith(
-            "agent reads: read fails since 2026-01-05T01:30:00Z (Unreachable: all connection attempts"
+            "agent reads: read has been failing since 2026-01-05T01:30:00Z (Unreachable: all connection attempts"
         )
         assert "until 2026-01-06T01:30:00Z" in text
-        assert "It is down since 2026-01-05T01:30:0" in early["circuit/shop/stripe"]["text"]
+        assert "It has been down since 2026-01-05T01:30:0" in early["circuit/shop/stripe"]["text"]
         await until(world, 7, 0)
         assert set(states(await world.runs())) == {"done", "waiting", "parked", "ready"}
 
@@ -246,7 +246,7 @@ async def test_a_message_is_given_up_after_a_day_and_so_are_those_that_waited_be
         await world.skip("1h")
         (alarm,) = await world.alarms()
         assert (alarm["key"], alarm["state"]) == ("delivery/post/letters/late", "open")
-        assert "takes no messages since 2026-01-05T01:3" in alarm["text"]
+        assert "has taken no messages since 2026-01-05T01:3" in alarm["text"]
         (circuit,) = await world.runtime.reader.circuits()
         assert (circuit["name"], circuit["state"], circuit["waiting"]) == ("channel:letters", "open", 3)
         assert circuit["rest"] == 300
@@ -489,7 +489,7 @@ class TestRateLimits:
             await world.look()
             (alarm,) = await world.alarms()
             assert (alarm["key"], alarm["state"], alarm["count"]) == (f"limited/desk/agent/{way}", "open", 1)
-            assert "is rate limited since 2026-01-01T00:00:00Z" in alarm["text"]
+            assert "has been rate limited since 2026-01-01T00:00:00Z" in alarm["text"]
             await world.skip("25h")
             assert {(await world.run(one))["state"] for one in (first, second)} == {"waiting"}
             busy = False

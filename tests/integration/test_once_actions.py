@@ -561,7 +561,7 @@ async def test_a_key_that_cannot_be_told_is_refused(app: App):
     async with working(paying(app, bank, once="arguments.invoice.number")) as runtime:
         run = await bill(runtime, "I-7")
         assert run["state"] == "dead"
-        assert 'action pay: once="arguments.invoice.number" cannot be told' in run["error"]["message"]
+        assert 'action pay: once="arguments.invoice.number" cannot be computed' in run["error"]["message"]
     assert bank.paid == []
 
 

@@ -203,7 +203,7 @@ async def test_runs_accepted_before_a_restart_go_on_in_order(new_app: NewApp):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"key": "data.k"}, 'key="data.k" cannot be told for event odd: no field data.k'),
+        ({"key": "data.k"}, 'key="data.k" has no usable value for event odd: no field data.k'),
         ({"key": "data.list"}, "it gives list"),
         ({"key": "data.nothing"}, "it gives nothing"),
         ({"key": lambda event: event.data["k"]}, "KeyError"),
@@ -228,7 +228,7 @@ async def test_a_key_that_cannot_be_told_is_a_dead_letter_with_expression_and_da
     assert run["error"]["type"] == "InvalidKey"
     assert words in run["error"]["message"]
     assert "agent keeper" in run["error"]["message"]
-    assert f"Mend the {next(iter(options))}=, or replay it with other data" in run["error"]["message"]
+    assert f"Correct the {next(iter(options))}=, or replay it with other data" in run["error"]["message"]
     assert '"n":7' in run["error"]["message"]
 
 

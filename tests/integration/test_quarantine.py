@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from base64 import b64decode, b64encode
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from wakeful.errors import InvalidEvent
 from wakeful.intake.cloudevents import to_envelope
 from wakeful.intake.quarantine import keep
 from wakeful.model import Event
-from wakeful.operations.quarantine import discard, end_all, kept_keys, release
+from wakeful.operations.quarantine import discard, end_all, kept_places, release
+from wakeful.resources.desk import looking
+from wakeful.resources.quarantine_reading import input_of
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.take_in import Item, TakeIn, items_of
@@ -53,7 +56,7 @@ async def kept(runtime: Runtime) -> list[dict[str, Any]]:
 
 async def the_one(runtime: Runtime) -> dict[str, Any]:
     (one,) = await kept(runtime)
-    found = await runtime.reader.quarantined(one["key"])
+    found = await input_of(looking(runtime.reader), one["key"])
     assert found is not None
     return found
 
@@ -77,7 +80,7 @@ class TestReleasing:
             assert sorted(seen) == ["a", "b"]
             again = await release(runtime.store, runtime.releasing, found, by=Actor("bob", "code"))
             assert "ended by somebody else" in str(again.refused)
-            late = await runtime.reader.quarantined(found["key"])
+            late = await input_of(looking(runtime.reader), found["key"])
             assert late is not None
             assert "was released by ada" in str(
                 (await release(runtime.store, runtime.releasing, late, by=Actor("bob", "code"))).refused
@@ -123,7 +126,7 @@ class TestReleasing:
         async with working(an_app(new_app, tape, []), reading="drained") as runtime:
             await runtime.drain()
             ended = await release(runtime.store, runtime.releasing, await the_one(runtime), by=Actor("ada", "code"))
-            assert ended.wrong == "tape tape.txt: there is no event in it: discard it"
+            assert ended.wrong == "tape tape.txt: it contains no event: discard it"
 
     async def test_a_source_that_is_gone_says_so_and_its_bytes_can_be_discarded(self, new_app: NewApp, tape: Outside):
         tape.write("?b")
@@ -132,10 +135,10 @@ class TestReleasing:
         async with working(new_app()) as runtime:
             found = await the_one(runtime)
             ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
-            assert "app app has no source tape.txt any more" in str(ended.wrong)
+            assert "app app no longer has the source tape.txt" in str(ended.wrong)
             assert (await discard(runtime.store, found, by=Actor("ada", "code"))).done
             assert await kept(runtime) == []
-            rows = await runtime.database.fetch("list_events", None, "quarantined", None, None, 5)
+            rows = await runtime.database.fetch("list_events", None, 5, None, "quarantined", None)
             assert len(rows) == 1  # it is kept as a record
 
     async def test_of_another_app_is_refused(self, new_app: NewApp, tape: Outside):
@@ -153,13 +156,13 @@ class TestReleasing:
         tape.write(*(f"?line={number}" for number in range(many)), "?")
         async with working(an_app(new_app, tape, seen), reading="drained") as runtime:
             await runtime.drain()
-            keys = await kept_keys(runtime.reader, "app", NAME)
+            keys = [key for _, key in await kept_places(runtime.reader, "app", NAME)]
             assert len(keys) == many + 1
 
             async def settle_them() -> Any:
                 return await end_all(
                     runtime.store,
-                    runtime.reader,
+                    partial(input_of, looking(runtime.reader)),
                     keys,
                     runtime.releasing,
                     app="app",
@@ -257,8 +260,8 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
                 body, headers = delivery({"number": number}, id=str(number))
                 assert (await http.post("/hooks/shop", content=body, headers=headers)).status_code == 401
         second, first = await kept(runtime)
-        found = await runtime.reader.quarantined(first["key"])
-        other = await runtime.reader.quarantined(second["key"])
+        found = await input_of(looking(runtime.reader), first["key"])
+        other = await input_of(looking(runtime.reader), second["key"])
         assert found is not None
         assert other is not None
         ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
@@ -272,7 +275,7 @@ async def test_a_webhook_is_verified_again_unless_a_person_vouches(new_app: NewA
             assert answer.status_code == 202  # the second one, which its sender tried once more
         ended = await release(runtime.store, runtime.releasing, other, by=Actor("ada", "code"), trust=True)
         assert ended.known == 1  # by its signature
-        told = await runtime.reader.quarantined(first["key"])
+        told = await input_of(looking(runtime.reader), first["key"])
         assert told is not None
         assert told["became"]["key"] == (await runtime.reader.event("1") or {})["key"]
 
@@ -303,9 +306,9 @@ async def test_one_body_that_came_as_two_things_is_kept_twice(new_app: NewApp, m
         await runtime.webhooks.run_once()
         assert [one["came"] for one in await kept(runtime)] == [2, 1]
         monkeypatch.setenv("SHOP", "right")
-        keys = await kept_keys(runtime.reader, app.name, "/hooks/shop")
+        keys = [key for _, key in await kept_places(runtime.reader, app.name, "/hooks/shop")]
         how: dict[str, Any] = {"app": app.name, "source": "/hooks/shop", "by": Actor("ada", "code")}
-        tally = await end_all(runtime.store, runtime.reader, keys, runtime.releasing, **how)
+        tally = await end_all(runtime.store, partial(input_of, looking(runtime.reader)), keys, runtime.releasing, **how)
         assert (tally.done, tally.known, tally.wrong) == (2, 0, {})
         found = (await runtime.reader.events(type="shopify.orders.paid"))["events"]
         assert [one["id"] for one in found] == ["orders/paid"]
@@ -342,7 +345,7 @@ class TestKeeping:
             third, second, first = await kept(runtime)
             clock.move("30d")
             for one, verb in ((first, release), (second, discard)):
-                found = await runtime.reader.quarantined(one["key"])
+                found = await input_of(looking(runtime.reader), one["key"])
                 assert found is not None
                 if verb is release:
                     await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
@@ -351,19 +354,19 @@ class TestKeeping:
             await runtime.drain()
             await runtime.door.accept([Event("/x", "newest", "x")])  # the newest of all stays
             await runtime.housekeeper.run_once()
-            assert (await runtime.reader.quarantined(first["key"]) or {})["raw"] is not None  # only just ended
+            assert (await input_of(looking(runtime.reader), first["key"]) or {})["raw"] is not None  # only just ended
             clock.move("2d")
             await runtime.housekeeper.run_once()
             for one in (first, second):
-                gone = await runtime.reader.quarantined(one["key"])
+                gone = await input_of(looking(runtime.reader), one["key"])
                 assert gone is not None
                 assert (gone["raw"], gone["headers"]) == (None, None)
             clock.move("5d")
             await runtime.door.accept([Event("/x", "newer", "x")])
             await runtime.housekeeper.run_once()
-            assert await runtime.reader.quarantined(first["key"]) is None
-            assert await runtime.reader.quarantined(second["key"]) is None
-            still = await runtime.reader.quarantined(third["key"])
+            assert await input_of(looking(runtime.reader), first["key"]) is None
+            assert await input_of(looking(runtime.reader), second["key"]) is None
+            still = await input_of(looking(runtime.reader), third["key"])
             assert still is not None
             assert b64decode(still["raw"]) in {b"?a", b"?b", b"?c"}
 

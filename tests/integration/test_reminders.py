@@ -237,7 +237,7 @@ async def test_a_condition_that_runs_out_of_its_budget_is_logged_and_the_reminde
         with capture_logs() as logs:
             await pass_time(runtime, "1h")
         assert post.got == ["look at CI"]
-    (line,) = [one for one in logs if one["event"] == "whether an event makes the reminder needless is not known"]
+    (line,) = [one for one in logs if one["event"] == "it is unknown whether an event makes the reminder unnecessary"]
     assert (line["log_level"], line["event_id"]) == ("warning", "large"), line
     assert "ran out of its budget" in line["reason"]
 
@@ -277,10 +277,10 @@ async def test_an_event_that_was_being_stored_when_it_was_made_counts(
 
 async def test_a_condition_longer_than_events_are_kept_is_refused(new_app: NewApp):
     app = new_app(retention="7d", deduplication="30d")
-    with pytest.raises(ConfigError, match=r"8 d 0 h away, and what events say is kept for 7 d 0 h"):
+    with pytest.raises(ConfigError, match=r"due in 8 d 0 h, but event data is kept for only 7 d 0 h"):
         await app.remind("in 8 days", "look", unless="ci.passed", where="data.green")
     assert (await app.remind("in 8 days", "look", unless="ci.passed")).unless == "ci.passed"
-    with pytest.raises(ConfigError, match=r"events is kept for 30 d"):
+    with pytest.raises(ConfigError, match=r"events are kept for only 30 d"):
         await app.remind("in 31 days", "look", unless="ci.passed")
 
 
@@ -412,7 +412,7 @@ async def test_changed_and_fired_in_the_same_moment_it_has_one_outcome(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"text": "  "}, "its text is what to be reminded of"),
+        ({"text": "  "}, "its text must have 1 to"),
         ({"text": "x" * 3000}, "1 to 2,000 characters"),
         ({"to": "rimenders"}, 'no channel "rimenders". Did you mean "reminders"?'),
         ({"tz": "Europe/Londn"}, 'Did you mean "Europe/London"?'),

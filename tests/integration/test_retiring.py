@@ -14,10 +14,11 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import NotFound
 from wakeful.intake.cloudevents import new_event
 from wakeful.operations.retiring import StillServed, plan_retirement, retire
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.resources.apps import apps
 from wakeful.resources.desk import looking
 from wakeful.runtime import Runtime
+from wakeful.stores.known import retired_apps
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
@@ -97,7 +98,7 @@ async def test_what_waited_is_closed_and_nothing_is_deleted(store_url: str):
         )
         assert plan.expectations
         assert plan.alarms
-        assert await opened.reader.of_apps.retired() == {}
+        assert await retired_apps(opened.reader) == {}
 
         done = await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note="sold")
         assert (done.schedules, done.runs, done.messages) == (["report"], {"waiting": 1}, 1)
@@ -128,7 +129,7 @@ async def test_what_waited_is_closed_and_nothing_is_deleted(store_url: str):
 
         again = await retire(opened.reader, opened.store, plan, by=Actor("bob", "code"), note=None)
         assert (again.schedules, again.runs, again.messages, again.alarms) == ([], {}, 0, [])
-        assert (await opened.reader.of_apps.retired())["shop"]["by"] == "ada"
+        assert (await retired_apps(opened.reader))["shop"]["by"] == "ada"
 
 
 async def test_nobody_watches_it_any_more(store_url: str):
@@ -150,7 +151,7 @@ async def test_whoever_starts_it_brings_it_back(store_url: str):
         plan = await plan_retirement(opened.reader, "shop")
         await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note="sold")
         async with World(shop(), store=store_url, clock=clock) as world:
-            assert await opened.reader.of_apps.retired() == {}
+            assert await retired_apps(opened.reader) == {}
             schedule = await opened.reader.schedule("report")
             assert schedule is not None
             assert schedule["state"] == "live"
@@ -171,9 +172,9 @@ async def test_it_is_refused_while_workers_serve_it_unless_that_is_said(store_ur
         plan.workers = 0
         with pytest.raises(StillServed):
             await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
-        assert await opened.reader.of_apps.retired() == {}
+        assert await retired_apps(opened.reader) == {}
         await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None, live=True)
-        assert list(await opened.reader.of_apps.retired()) == ["shop"]
+        assert list(await retired_apps(opened.reader)) == ["shop"]
 
 
 class StartedMeanwhile(DatabaseStore):
@@ -207,7 +208,7 @@ async def test_one_that_is_started_meanwhile_keeps_what_it_has(store_url: str):
         store.start = start
         with pytest.raises(StillServed, match="app shop was started meanwhile, and is not retired"):
             await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
-        assert await opened.reader.of_apps.retired() == {}
+        assert await retired_apps(opened.reader) == {}
         schedule = await opened.reader.schedule("report")
         assert schedule is not None
         assert schedule["state"] == "live"  # the app declared it again

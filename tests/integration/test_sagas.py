@@ -13,6 +13,7 @@ from support.apps import NewApp, ended, go, pass_time, working
 from support.stores import query
 from wakeful import App, ConfigError, Operation, Persistent, Run, action, on
 from wakeful.operations.held import settle
+from wakeful.operations.redo import Choice, plan_redo
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
@@ -92,7 +93,7 @@ async def test_what_it_did_is_undone_the_latest_first_and_then_it_is_a_dead_lett
         run = await go(runtime)
         story = await story_of(runtime, run)
         (alarm,) = (await runtime.reader.alarms())["alarms"]
-        (group,) = await runtime.reader.dead()
+        (group,) = (await plan_redo(runtime.reader, Choice())).letters
     assert shop.calls == DONE + UNDONE
     assert (run["state"], run["error"]["message"], run["attempts"]) == ("dead", "out of stock", 1)
     assert run["reason"] == "will fail the same way again; undone: charge, reserve; not undone (no undo declared): mail"
@@ -305,7 +306,7 @@ class TestCancelOfADeadLetter:
             answer = await self.cancel(runtime, run)
             after = await seen(runtime, run)
             (alarm,) = (await runtime.reader.alarms())["alarms"]
-            dead = await runtime.reader.dead()
+            dead = (await plan_redo(runtime.reader, Choice())).letters
         assert (answer.was, answer.now, answer.refused) == ("dead", "ready", None)
         assert shop.calls == DONE + UNDONE
         assert (after["state"], dead, alarm["state"]) == ("cancelled", [], "resolved")

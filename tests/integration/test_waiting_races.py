@@ -42,7 +42,7 @@ async def state_of(runtime: Runtime, run: dict[str, Any]) -> tuple[str, Any]:
 async def settled(runtime: Runtime) -> None:
     """What the service does by itself."""
     assert runtime.rechecker is not None
-    while await runtime.reader._database.fetch("waits_to_recheck", None, runtime.app.name, -(10**15)):
+    while await runtime.database.fetch("waits_to_recheck", None, runtime.app.name, -(10**15)):
         await runtime.rechecker.run_once()
     await runtime.drain()
 
@@ -75,7 +75,7 @@ async def test_it_is_not_settled_as_long_as_such_an_event_may_come(app: App, sto
                 await go(runtime)
                 for _ in range(3):
                     await runtime.rechecker.run_once()
-                rows = await runtime.reader._database.fetch("waits_to_recheck", None, "app", -(10**15))
+                rows = await runtime.database.fetch("waits_to_recheck", None, "app", -(10**15))
                 assert len(rows) == 1
         finally:
             await connection.close()
@@ -121,7 +121,7 @@ async def test_two_that_bring_the_same_event_s_worth_end_one_wait(app: App):
     """Whoever looks again and whoever accepts may both find it: one of them takes it."""
     async with working(listening(app)) as runtime:
         run = await go(runtime)
-        (seq,) = [row[0] for row in await runtime.reader._database.fetch("find_runs", run["id"], run["id"] + "\x01")]
+        (seq,) = [row[0] for row in await runtime.database.fetch("find_runs", run["id"], run["id"] + "\x01")]
         await asyncio.gather(
             app.emit("news", 1),
             runtime.store.do(LookAgain([seq])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from support.apps import NewApp, working
 from wakeful import App, Operation, Persistent, Run, action, on
 from wakeful.operations.archive import plan_archive, shown
+from wakeful.resources.desk import looking
+from wakeful.resources.run_reading import whole_runs
 from wakeful.runtime import Runtime
 from wakeful.stores.keeping import Keeper
 
@@ -57,7 +60,7 @@ async def test_each_is_shown_as_by_itself(new_app: NewApp):
     async with working(busy(new_app())) as runtime:
         ids = await filled(runtime, 6)
         assert len({(await runtime.reader.run(one) or {})["state"] for one in ids}) > 1
-        whole = await runtime.reader.whole_runs([*ids, "there is none"])
+        whole = await whole_runs(looking(runtime.reader), [*ids, "there is none"])
         assert whole == [*[await runtime.reader.run(one) for one in ids], None]
         assert any(one and one["children"] for one in whole)
         assert any(one and one["effects"] and one["deliveries"] and one["steps"] for one in whole)
@@ -85,7 +88,9 @@ async def test_an_archive_asks_as_much_for_many_as_for_few(
         assert plan.runs == count
         assert len(asked) == 2  # which there are, and which of them are over
         asked.clear()
-        assert [len(one) for one in await shown(runtime.reader, plan.families)] == [1] * count
+        assert [len(one) for one in await shown(partial(whole_runs, looking(runtime.reader)), plan.families)] == [
+            1
+        ] * count
         assert len(asked) == len(set(asked))
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import astuple
+from typing import Any, cast
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.testclient import TestClient
 
 from wakeful.api.app import create_api
@@ -13,8 +16,10 @@ from wakeful.http.security import ApiSettings
 from wakeful.intake.reserved import By
 from wakeful.model import Effect, Event, Receipt
 from wakeful.operations.declared import Declared
+from wakeful.resources.desk import Reads
+from wakeful.stores.queries import load_queries
 from wakeful.stores.request import ByPerson
-from wakeful.stores.stored import EventToFeed, HeldEffect
+from wakeful.stores.stored import HeldEffect
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.stores.verbs.feed import FeedEvents
@@ -39,26 +44,6 @@ RUN = {
     "reason": None,
     "started_at": None,
     "due_at": None,
-}
-NOTHING = ("chain", "scheduled", "key", "priority", "gathers_until", "ahead", "behind", "edited", "owner", "parked_for")
-RUN_DETAIL = RUN | {
-    **dict.fromkeys((*NOTHING, "expires_at", "version", "cancel", "change", "awaits_code")),
-    "root": "abc",
-    "event": {"source": "/shop", "id": "1", "type": "order.created", "key": "k", "data": None},
-    "events": [],
-    "token": 1,
-    "history": [],
-    "remedies": [],
-    "steps": [],
-    "effects": [],
-    "decisions": [],
-    "deliveries": [],
-    "parent": None,
-    "children": [],
-    "outdated": False,
-    "output": {"nan": float("nan")},
-    "error": None,
-    "outcome": None,
 }
 EVENT = {
     "key": "k",
@@ -114,20 +99,8 @@ DEAD_DELIVERY = {
     "finished": 1_000_000,
     "finished_at": "1970-01-01T00:00:01Z",
 }
-EXPECTATION = {
-    "app": "shop",
-    "name": "nightly backup",
-    "kind": "by",
-    "what": 'check-in "nightly backup" by 03:00 UTC',
-    "agent": None,
-    "owner": None,
-    "state": "absent",
-    "absence": "not-fired",
-    "reason": "no check-in by 1970-01-01T03:00:00Z, and there never was one",
-    "met_at": None,
-    "due_at": None,
-}
-CURSOR = "page-2"
+CURSOR = "2"
+NEW_YEAR = 1_767_225_600_000_000  # 2026
 
 
 class FakeDoor:
@@ -154,105 +127,114 @@ class FakeDoor:
         return [Receipt(event.source, event.id, "accepted", [f"run-{event.id}"]) for event in events]
 
 
-class FakeReader:
-    """Knows one event and one run, and remembers what it was asked."""
+def run_row() -> tuple[Any, ...]:
+    """RUN as a row of `find_runs`; `list_runs` has its first columns."""
+    summary = (
+        1,
+        "abc",
+        "review",
+        "done",
+        0,
+        0,
+        None,
+        NEW_YEAR,
+        None,
+        None,
+        None,
+        "shop",
+        "/shop",
+        "1",
+        "order.created",
+    )
+    detail = ("abc", "k", '{"nan": NaN}', None, None, None, 1, None, "{}", 1, None, None, None, None, None, None)
+    return (*summary, *detail)
+
+
+class FakeReader(Reads):
+    """Knows one event, one run and one effect as rows, and remembers the parameters of the last query about a noun."""
 
     def __init__(self) -> None:
+        super().__init__(cast("Any", self))
         self.asked: dict[str, Any] = {}
         self.error: Exception | None = None
         self.letters: list[dict[str, Any]] = [LETTER]
         self.dead_letters: list[dict[str, Any]] = [DEAD_DELIVERY]
 
-    async def fetch(self, name: str, *_: Any) -> list[Any]:
-        """Resources read rows: there are none here. They are tested over a store, in tests/surface."""
-        if self.error is not None:
-            raise self.error
-        return []
-
-    def _ask(self, **asked: Any) -> None:
-        self.asked = asked
-        if self.error is not None:
-            raise self.error
-        if asked.get("after") not in (None, CURSOR):
-            message = "not a cursor"
-            raise ValueError(message)
-
-    async def runs(self, *, state=None, limit=50, after=None, **which) -> dict[str, Any]:
-        given = {name: value for name, value in which.items() if value is not None}
-        self._ask(state=state, limit=limit, after=after, **given)
-        return {"runs": [RUN], "next": CURSOR}
-
-    async def run(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return RUN_DETAIL if identifier == "abc" else None
-
-    async def events(self, *, type=None, state=None, id=None, limit=50, after=None) -> dict[str, Any]:  # noqa: A002
-        self._ask(type=type, state=state, limit=limit, after=after)
-        return {"events": [EVENT], "next": None}
-
-    async def event(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return EVENT if identifier in ("k", "a/b", "/a//b?c") else None
-
-    async def why(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return {"event": EVENT, "lines": ["accepted"]} if identifier in ("k", "a/b") else None
-
-    async def effects(self, *, state=None, limit=50, after=None, **chosen) -> dict[str, Any]:
-        self._ask(state=state, limit=limit, after=after, **chosen)
-        return {"effects": [EFFECT], "next": CURSOR}
-
-    async def held_effects(self, *, agent=None, action=None) -> list[HeldEffect]:
-        self._ask(agent=agent, action=action)
-        return [HELD] if agent in (None, "review") else []
-
-    async def effect(self, identifier: str) -> dict[str, Any] | None:
-        self._ask(identifier=identifier)
-        return EFFECT if identifier == "eff" else None
-
-    async def dead(self, *, agent=None) -> list[dict[str, Any]]:
-        self._ask(agent=agent)
-        return self.letters if agent in (None, "review") else []
-
-    async def dead_deliveries(self, *, channel=None, agent=None) -> list[dict[str, Any]]:
-        self._ask(channel=channel, agent=agent)
-        return self.dead_letters if channel in (None, "ops") and agent in (None, "review") else []
-
-    async def apps(self) -> dict[str, set[str]]:
-        return {"shop": {"review", "counter"}, "desk": {"counter"}}
-
-    async def apps_of_agent(self, agent: str) -> list[str]:
-        return [app for app, agents in (await self.apps()).items() if agent in agents]
-
-    async def expectations(self) -> list[dict[str, Any]]:
-        return [EXPECTATION, {**EXPECTATION, "app": "desk"}]
-
-    async def checkins_expected(self) -> list[tuple[str, str]]:
-        return [("shop", "nightly backup"), ("desk", "other")]
-
-    async def waiting_inputs(self) -> list[dict[str, Any]]:
-        return []
-
-    async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole) -> list[EventToFeed]:
-        envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if whole else None
-        stored = EventToFeed(1, "shop", "/shop", "1", "order.created", None, None, envelope)
-        return [stored] if stored.type.startswith(prefix) and since < 1_000_000 < until else []
-
-    async def time(self) -> int:
-        self._ask()
+    def read_clock(self) -> int:
         return 3_600_000_000
 
-    async def alarms(self, *, state=None) -> dict[str, Any]:
-        self._ask(state=state)
-        return {"alarms": []}
+    async def fetch(self, name: str, *given: Any) -> list[Any]:
+        if self.error is not None:
+            raise self.error
+        asked = dict(zip(load_queries("sqlite")[name].parameters, given, strict=True))
+        if name.startswith(("list_", "page_", "find_", "held_")):
+            self.asked = asked
+        return self._rows(name, asked)
 
-    async def alarm(self, key: str) -> dict[str, Any] | None:
-        self._ask(key=key)
-        return None
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        return [await self.fetch(name, *one) for one in given]
+
+    def _rows(self, name: str, asked: dict[str, Any]) -> list[Any]:
+        of_review = asked.get("agent") in (None, "review")
+        agents = {"shop": ["review", "counter"], "desk": ["counter"]}
+        event = (1, *list(EVENT.values())[:-1], NEW_YEAR)
+        effect = [one if name != "arguments" else "[]" for name, one in EFFECT.items()]
+        match name:
+            case _ if name.startswith("list_runs"):
+                return [run_row()[:15]]
+            case "find_runs":
+                return [run_row()] if asked["id"] == "abc" else []
+            case "flow_of_run":
+                return [(None, None, None, None, None, 0, None, None, None)]
+            case "list_events":
+                return [event]
+            case "find_events":
+                return [(*event, "{}")] if asked["identifier"] in ("k", "a/b", "/a//b?c") else []
+            case "page_of_effects":
+                return [(1, *effect)]
+            case "find_effects":
+                return [(*effect, None)] if asked["id"] == "eff" else []
+            case "held_effects":
+                return [astuple(HELD)] if of_review else []
+            case "list_dead":
+                return [(one["id"], one["agent"], *died(one)) for one in self.letters] if of_review else []
+            case "confirmed_of_dead":
+                return [(one, "charge") for one in {letter["id"] for letter in self.letters} for _ in range(2)]
+            case "list_dead_deliveries":
+                letters = self.dead_letters if of_review and asked["channel"] in (None, "ops") else []
+                return [(one["id"], one["channel"], one["agent"], one["run"], *died(one)) for one in letters]
+            case "known_apps":
+                return [(app,) for app in agents]
+            case "loaded_agents":
+                return [(app, to_json(names).decode()) for app, names in agents.items()]
+            case "apps_of_agent":
+                return [(app,) for app, names in agents.items() if asked["agent"] in names]
+            case "app_by_run":
+                return [("shop",)]
+            case "list_expectations":
+                return [("shop", '{"subject": "nightly backup"}'), ("desk", '{"subject": "other"}')]
+            case "list_events_to_feed":
+                envelope = '{"source": "/shop", "id": "1", "type": "order.created"}' if asked["whole"] else None
+                stored = (1, "shop", "/shop", "1", "order.created", None, None, envelope)
+                fits = "order.created".startswith(asked["prefix"]) and asked["since"] < 1_000_000 < asked["until"]
+                return [stored] if fits else []
+            case "last_run":
+                return [(1,)]
+            case "run_from":
+                return [(1, NEW_YEAR)]
+            case "read_time":
+                return [(3_600_000_000,)]
+            case _:
+                return []
 
     async def health(self) -> dict[str, Any]:
-        self._ask()
+        if self.error is not None:
+            raise self.error
         return {"store": {"ok": True}, "schema": {"ok": True}}
+
+
+def died(letter: dict[str, Any]) -> tuple[Any, ...]:
+    return letter["error"]["type"], letter["error"]["message"], letter["reason"], letter["finished"]
 
 
 # By which of its methods a fake store carries out a request.

@@ -10,7 +10,6 @@ from starlette.applications import Starlette
 from support.tokens import TOKEN
 from wakeful.http.problem import HANDLED, answer_with_problem
 from wakeful.http.security import ApiSettings
-from wakeful.readers.reader import Reader
 from wakeful.resources import all_resources
 from wakeful.resources.desk import AppSide, Desk, Reads
 from wakeful.stores.store import DatabaseStore
@@ -18,10 +17,9 @@ from wakeful.surface.http import resource_routes
 
 
 def http_over(store: DatabaseStore, side: AppSide | None = None) -> httpx2.AsyncClient:
-    reader = Reader(store.database)
-    reads = Reads(reader)
+    reads = Reads(store.database)
     routes = resource_routes(
-        all_resources(), lambda by, note: Desk(reads, by, store, note, side), ApiSettings(token=TOKEN, guarded=reader)
+        all_resources(), lambda by, note: Desk(reads, by, store, note, side), ApiSettings(token=TOKEN, guarded=reads)
     )
     app: Any = Starlette(routes=routes, exception_handlers=dict.fromkeys(HANDLED, answer_with_problem))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://localhost")

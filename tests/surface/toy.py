@@ -10,31 +10,11 @@ from typing_extensions import TypedDict
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.pace import carry_out as in_batches
-from wakeful.resources.declare import (
-    About,
-    After,
-    Alias,
-    Ambiguous,
-    Bulk,
-    Column,
-    Count,
-    Flag,
-    Limit,
-    Listing,
-    Made,
-    Moment,
-    OfApp,
-    Page,
-    Param,
-    Planned,
-    Reading,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-    WhichApp,
-)
+from wakeful.resources.declare import Alias, Bulk, Column, Listing, Page, Planned, Reading, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Count, Flag, Made, Moment
+from wakeful.resources.parameters import After, Limit, OfApp, Param, WhichApp
+from wakeful.resources.refusals import Ambiguous, Refused
 from wakeful.resources.words import Look, Table, line, number
 
 PetState = Literal["awake", "asleep"]

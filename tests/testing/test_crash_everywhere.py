@@ -73,7 +73,7 @@ async def test_what_may_happen_at_most_once_is_held_and_no_problem(store_url: st
     report = await crash("none", store_url, "letter.wanted")
     report.check()
     assert report.held
-    assert "held: send_letter: write: the process died while it was under way" in str(report)
+    assert "held: send_letter: write: the process died during the call" in str(report)
     assert any(one.states == {"send_letter": "done"} for one in report.crashes)
 
 

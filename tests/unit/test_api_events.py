@@ -140,16 +140,18 @@ class TestReading:
     def test_listing(self, api):
         response = api.client.get("/v1/events", params={"type": "t", "state": "unmatched", "limit": 7, "after": CURSOR})
         assert response.json() == {"events": [EVENT], "next": None}
-        assert api.reader.asked == {"type": "t", "state": "unmatched", "limit": 7, "after": CURSOR}
+        assert api.reader.asked == {"type": "t", "state": "unmatched", "id": None, "most": 8, "after": int(CURSOR)}
 
     @pytest.mark.parametrize(
         "path", ["/v1/events/k", "/v1/events/a/b", "/v1/events/a%2Fb", "/v1/events/%2Fa%2F%2Fb%3Fc"]
     )
     def test_one_by_key_or_id(self, api, path):
-        assert api.client.get(path).json() == EVENT
+        assert EVENT.items() <= api.client.get(path).json().items()
 
     def test_one_by_query(self, api):
-        assert api.client.get("/v1/events", params={"id": "/a//b?c"}).json() == {"events": [EVENT], "next": None}
+        page = api.client.get("/v1/events", params={"id": "/a//b?c"}).json()
+        assert EVENT.items() <= page["events"][0].items()
+        assert page["next"] is None
         assert api.client.get("/v1/events", params={"id": "nothing"}).json() == {"events": [], "next": None}
 
     @pytest.mark.parametrize("key", ["nothing", "%00", "x" * 3000, "%ff"])

@@ -49,7 +49,7 @@ async def number(readiness: Readiness) -> int:
 
 async def test_many_callers_at_once_are_one_question():
     reader = Reader()
-    readiness = Readiness(reader)
+    readiness = Readiness(reader.health)
     callers = [asyncio.create_task(readiness.ask()) for _ in range(500)]
     while not reader.asked:
         await asyncio.sleep(0)
@@ -64,7 +64,7 @@ async def test_many_callers_at_once_are_one_question():
 async def test_it_is_asked_again_after_a_second():
     reader, clock = Reader(), Clock()
     reader.answers.set()
-    readiness = Readiness(reader, now=clock)
+    readiness = Readiness(reader.health, now=clock)
     for _ in range(100):
         assert await number(readiness) == 1
     clock.now += FRESH_FOR - 0.001
@@ -78,7 +78,7 @@ async def test_what_went_wrong_is_kept_for_as_long(error):
     reader, clock = Reader(), Clock()
     reader.answers.set()
     reader.error = error
-    readiness = Readiness(reader, now=clock)
+    readiness = Readiness(reader.health, now=clock)
     assert [await readiness.ask() for _ in range(10)] == [error] * 10
     assert reader.asked == 1
     reader.error = None
@@ -93,7 +93,7 @@ def test_strangers_are_not_told_what_is_wrong(monkeypatch: pytest.MonkeyPatch):
     reader = Api().reader
     monkeypatch.setattr(reader, "health", away)
     guard = Middleware(Guard, settings=ApiSettings(token=TOKEN))
-    app = Starlette(routes=health_routes(reader, silent=lambda: {"worker": 90.0}), middleware=[guard])
+    app = Starlette(routes=health_routes(reader.health, silent=lambda: {"worker": 90.0}), middleware=[guard])
     client = TestClient(app, base_url="http://localhost", client=("203.0.113.5", 1))
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from support.fake_api import CURSOR, RUN, Api, assert_problem
+from support.fake_api import CURSOR, RUN, Api, FakeReader, assert_problem
 from wakeful.api.health import health_routes
 from wakeful.errors import NotFound, SchemaMismatch, StoreUnavailable
 
@@ -23,17 +23,19 @@ class TestRuns:
     def test_listing(self, api):
         query = {"agent": "a", "state": "dead", "event": "x/y", "limit": "500", "after": CURSOR}
         response = api.client.get("/v1/runs", params=query)
-        assert response.json() == {"runs": [RUN], "next": CURSOR}
-        assert api.reader.asked == {"agent": "a", "state": "dead", "event": "x/y", "limit": 500, "after": CURSOR}
+        assert response.json() == {"runs": [RUN], "next": None}
+        asked = {"agent": "a", "state": "dead", "event": "x/y", "most": 501, "before": int(CURSOR)}
+        assert asked.items() <= api.reader.asked.items()
 
     def test_what_is_not_given_has_its_default(self, api):
         api.client.get("/v1/runs?agent=&state=")
-        assert api.reader.asked == {"state": None, "limit": 50, "after": None}
+        assert {"state": None, "agent": None, "most": 51}.items() <= api.reader.asked.items()
 
     def test_runs_by_what_they_touched(self, api):
-        query = {"subject": "8841", "action": "refund", "trace": "4bf92f3577"}
-        api.client.get("/v1/runs", params=query)
-        assert api.reader.asked == {"state": None, "limit": 50, "after": None, **query}
+        api.client.get("/v1/runs", params={"subject": "8841", "trace": "4bf92f3577"})
+        assert {"subject": "8841", "trace": "4bf92f3577"}.items() <= api.reader.asked.items()
+        api.client.get("/v1/runs", params={"action": "refund"})
+        assert api.reader.asked["action"] == "refund"
 
     def test_runs_of_a_time(self, api):
         api.client.get("/v1/runs", params={"since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:01Z"})
@@ -49,8 +51,8 @@ class TestRuns:
         assert_problem(api.client.get(f"/v1/runs/{identifier}"), 404, title="There is nothing of that name")
 
     def test_the_story(self, api):
-        assert api.client.get("/v1/why/a/b").json()["lines"] == ["accepted"]
-        assert api.client.get("/v1/why", params={"id": "a/b"}).json()["lines"] == ["accepted"]
+        assert api.client.get("/v1/why/a/b").json()["subject"] == {"kind": "event", "id": "a/b"}
+        assert api.client.get("/v1/why", params={"id": "a/b"}).json()["story"]
         assert_problem(api.client.get("/v1/why/nothing"), 404)
         assert_problem(api.client.get("/v1/why", params={"id": "nothing"}), 404)
         assert_problem(api.client.get("/v1/why"), 400, field="id")
@@ -135,12 +137,12 @@ class TestHealth:
         assert response.status_code == 200
         assert response.json() == {"status": "ready", "parts": {"store": {"ok": True}, "schema": {"ok": True}}}
 
-    def test_ready_with_a_note(self, api, monkeypatch):
-        async def health():
+    def test_ready_with_a_note(self, monkeypatch):
+        async def health(_):
             return {"store": "postgres", "schema": 9, "note": "the schema is ahead and compatible"}
 
-        monkeypatch.setattr(api.reader, "health", health)
-        response = api.client.get("/readyz")
+        monkeypatch.setattr(FakeReader, "health", health)
+        response = Api().client.get("/readyz")
         assert response.status_code == 200
         assert response.json() == {
             "status": "ready",
@@ -166,7 +168,7 @@ class TestHealth:
             await asyncio.Event().wait()
 
         api.reader.health = hang
-        ready = health_routes(api.reader, ready_within=0.01)[1].endpoint
+        ready = health_routes(api.reader.health, ready_within=0.01)[1].endpoint
         assert (await ready(Request({"type": "http"}))).status_code == 503
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import astuple
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, feed_events, has, plan_feed, read_window
 from wakeful.operations.pace import BATCH, Pace, read_rate
 from wakeful.operations.redo import Choice, Plan, redo_letters
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor
 from wakeful.stores.stored import EventToFeed
 
@@ -126,18 +128,16 @@ async def test_a_stop_ends_it_between_two_batches_and_that_is_written_down():
 # stored events
 
 
-class Events:
-    """A reader of made-up events."""
+class Events(ReadsDatabase):
+    """Rows of made-up events."""
 
     def __init__(self, *events: EventToFeed) -> None:
         self.events = events
 
-    async def dead(self, *, agent=None):
-        return []
-
-    async def events_to_feed(self, agent, prefix, /, *, app, since, until, after, most, whole):
-        fitting = [event for event in self.events if event.type.startswith(prefix) and event.seq > after]
-        return fitting[:most]
+    async def fetch(self, name: str, *given: Any) -> list[Any]:
+        assert name == "list_events_to_feed"
+        _, prefix, _, _, _, after, most, _ = given
+        return [astuple(one) for one in self.events if one.type.startswith(prefix) and one.seq > after][:most]
 
 
 def event(seq: int, kind: str = "ticket.created", admission: Any = None, run: str | None = None) -> EventToFeed:

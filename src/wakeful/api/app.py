@@ -1,6 +1,6 @@
 """The HTTP API as one Starlette app. Plain routes and plain ASGI, so that accepting an event costs little beyond the store.
 
-Guard (Host, token) ──► routes ──► Door, Reader, Doer
+Guard (Host, token) ──► routes ──► Door, Reads, Doer
                           └─ errors ──► problem+json
 """
 
@@ -18,7 +18,7 @@ from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.ports import AgentsPort, DoorPort, ReaderPort, ResultsPort, WebhooksPort
+from wakeful.api.ports import AgentsPort, DoorPort, ResultsPort, WebhooksPort
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -32,7 +32,7 @@ from wakeful.triggers.releasing import Releasing
 
 def create_api(
     door: DoorPort,
-    reader: ReaderPort,
+    reads: Reads,
     store: Doer,
     agents: AgentsPort,
     *,
@@ -56,7 +56,7 @@ def create_api(
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
-    reads, side = Reads(reader), AppSide(agents, schedules, reminders, door, results, releasing, arrival=arrival)
+    side = AppSide(agents, schedules, reminders, door, results, releasing, arrival=arrival)
 
     def desk_of(by: Actor, note: str | None) -> Desk:
         return Desk(reads, by, store, note, side)
@@ -64,12 +64,12 @@ def create_api(
     routes: list[BaseRoute] = [
         *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, settings.body_limit, results),
-        *why_routes(reader),
-        *agent_routes(door, agents, results, settings.body_limit),
-        *checkin_routes(door, reader, agents, settings),
+        *why_routes(reads),
+        *agent_routes(door, agents, results, settings),
+        *checkin_routes(door, reads, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
-        *health_routes(reader, silent=silent, sources=sources),
+        *health_routes(reads.health, silent=silent, sources=sources),
         *extra_routes,
     ]
     app = Starlette(

@@ -8,7 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.ports import AgentsPort, DoorPort, ReaderPort
+from wakeful.api.ports import AgentsPort, DoorPort
 from wakeful.errors import NotFound
 from wakeful.http.body import read_body
 from wakeful.http.change import sender_of
@@ -19,9 +19,10 @@ from wakeful.http.reply import JsonResponse
 from wakeful.http.security import ApiSettings
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.operations.checking_in import app_expecting, check_in
+from wakeful.resources.desk import Reads
 
 
-def checkin_routes(door: DoorPort, reader: ReaderPort, agents: AgentsPort, settings: ApiSettings) -> list[Route]:
+def checkin_routes(door: DoorPort, reads: Reads, agents: AgentsPort, settings: ApiSettings) -> list[Route]:
     async def checkin(request: Request) -> Response:
         name = request.path_params["name"]
         given = read_parameters(request.query_params, ("id",))
@@ -36,7 +37,7 @@ def checkin_routes(door: DoorPort, reader: ReaderPort, agents: AgentsPort, setti
             if not is_plain(name):
                 message = "no such check-in is expected"
                 raise NotFound(message)
-            await app_expecting(reader, name, agents.name)
+            await app_expecting(reads, name, agents.name)
         except NotFound as error:
             raise Problem(404, str(error), kind="not-found", title="There is nothing of that name") from None
         receipt = await check_in(door, agents.name, name, data, given.get("id"), by=by)

@@ -18,8 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.ports import ReaderPort
-from wakeful.api.readiness import READY_WITHIN, Readiness
+from wakeful.api.readiness import READY_WITHIN, Ask, Readiness
 from wakeful.errors import SchemaMismatch, StoreUnavailable
 from wakeful.http.reply import JsonResponse
 from wakeful.http.security import IS_KNOWN, TRIES
@@ -33,9 +32,9 @@ SourceStates = Callable[[], Mapping[str, int]]
 
 
 def health_routes(
-    reader: ReaderPort, ready_within: float = READY_WITHIN, silent: Silent = dict, sources: SourceStates = dict
+    health: Ask, ready_within: float = READY_WITHIN, silent: Silent = dict, sources: SourceStates = dict
 ) -> list[Route]:
-    store = Readiness(reader, ready_within)
+    store = Readiness(health, ready_within)
 
     async def alive(_: Request) -> Response:
         return JsonResponse({"status": "alive"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wakeful.http.schema import Json, answer, listing, object_of, one_of, problems, query, reference
+from wakeful.http.schema import Json, answer, listing, object_of, one_of, operator, problems, query, reference
 from wakeful.intake.cloudevents import PLAIN, TEXT_LIMIT
 
 
@@ -22,6 +22,7 @@ def agent_paths() -> Json:
             name,
             query("id", identifier, "The event id (default: a new one); a repeated id refers to the same run"),
             wait_parameter(),
+            operator(),
         ],
         "requestBody": {"required": False, "content": {PLAIN: {"schema": {"description": "The run's data"}}}},
         "responses": {

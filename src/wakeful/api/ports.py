@@ -13,7 +13,6 @@ from wakeful.clock import Microseconds
 from wakeful.execution.results import Ends
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
-from wakeful.operations import checking_in, quarantine
 from wakeful.stores.verbs.sending import SentBy
 from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer
@@ -48,41 +47,6 @@ class ResultsPort(Protocol):
 
     async def wait(self, runs: Collection[str], limit: Microseconds | None, /) -> Ends:
         """How these runs ended: returns once all have ended, or after `limit` with those that have."""
-        ...
-
-
-class ReaderPort(checking_in.ReadsCheckins, quarantine.Counting, Protocol):
-    """Stored rows as JSON-ready objects.
-
-    Every method may raise StoreUnavailable. A listing raises ValueError for a cursor (`after`) that it did not create.
-    """
-
-    async def fetch(self, name: str, /, *parameters: Any) -> list[Any]:
-        """The rows of a query, for resources."""
-        ...
-
-    async def alarms(self, *, state: str | None = None) -> dict[str, Any]: ...
-
-    async def alarm(self, key: str, /) -> dict[str, Any] | None: ...
-
-    async def run(self, identifier: str, /) -> Shown | None:
-        """One run with everything that belongs to it, or None."""
-        ...
-
-    async def why(self, identifier: str, /) -> Shown | None:
-        """The story of an event, a run, a delivery or a schedule, or None."""
-        ...
-
-    async def expectations(self) -> list[Shown]:
-        """The expectations with their current state."""
-        ...
-
-    async def time(self) -> Microseconds:
-        """The store's current time."""
-        ...
-
-    async def health(self) -> Shown:
-        """The parts and their state; raises StoreUnavailable or SchemaMismatch."""
         ...
 
 

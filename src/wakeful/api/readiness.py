@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from wakeful.errors import SchemaMismatch, StoreUnavailable
 
@@ -19,17 +19,16 @@ FRESH_FOR = 1.0
 Health = dict[str, Any] | SchemaMismatch | StoreUnavailable | TimeoutError
 
 
-class HealthSource(Protocol):
-    async def health(self) -> dict[str, Any]: ...
+Ask = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class Readiness:
     """Caches the health of a store. Callers that arrive during a query share its answer."""
 
     def __init__(
-        self, reader: HealthSource, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
+        self, health: Ask, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._reader = reader
+        self._health = health
         self._ready_within = ready_within
         self._now = now
         self._last: tuple[float, Health] | None = None
@@ -48,7 +47,7 @@ class Readiness:
         health: Health
         try:
             async with asyncio.timeout(self._ready_within):
-                health = await self._reader.health()
+                health = await self._health()
         except (SchemaMismatch, StoreUnavailable, TimeoutError) as error:
             health = error.with_traceback(None)
         self._last = (self._now(), health)

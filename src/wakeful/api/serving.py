@@ -12,6 +12,7 @@ from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.http.security import ApiSettings
 from wakeful.operations.declared import Declared
 from wakeful.operations.guarding import guard
+from wakeful.resources.desk import Reads
 from wakeful.runtime import Runtime, running, runtime_of
 from wakeful.settings import next_token as next_token_of_environment
 from wakeful.settings import token as token_of_environment
@@ -86,6 +87,17 @@ class Late:
         return attrgetter(".".join(self._names))(self.running)(*arguments, **keywords)
 
 
+class LateReads(Reads):
+    """Reads the database of an app that may not run yet."""
+
+    def __init__(self, app: Declarations) -> None:
+        self._late = Late(app)
+
+    @property
+    def database(self) -> Any:  # type: ignore[override]  # an attribute of one that runs
+        return self._late.running.database
+
+
 class LateWebhooks:
     """The webhooks of an app that may not be running yet: the paths are known; requests fail with StoreUnavailable
     until it runs.
@@ -137,21 +149,21 @@ def serve_app(
         token, next_token = token_of_environment(), next_token or next_token_of_environment()
     refuse_open(token, open_to)
     door: Any
-    reader: Any
     store: Any
     schedules: Any
     reminders: Any
     results: Any
-    door, reader, store, schedules, reminders, results = (
-        Late(app, part) for part in ("door", "reader", "store", "schedules", "reminders", "results")
+    door, store, schedules, reminders, results = (
+        Late(app, part) for part in ("door", "store", "schedules", "reminders", "results")
     )
+    reads = LateReads(app)
     webhooks = LateWebhooks(app)
     settings = ApiSettings(
-        host=host, token=token, next_token=next_token, allowed_hosts=allowed_hosts, open_paths=webhooks, guarded=reader
+        host=host, token=token, next_token=next_token, allowed_hosts=allowed_hosts, open_paths=webhooks, guarded=reads
     )
     http = create_api(
         door,
-        reader,
+        reads,
         store,
         Declared(app),
         schedules=schedules,

@@ -6,16 +6,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.ports import ReaderPort
 from wakeful.http.parameters import is_plain, read_parameters
 from wakeful.http.problem import Problem
 from wakeful.http.reply import found
+from wakeful.resources.desk import Reads
+from wakeful.why import why
 
 
-def why_routes(reader: ReaderPort) -> list[Route]:
-    async def why(request: Request) -> Response:
+def why_routes(reads: Reads) -> list[Route]:
+    async def by_path(request: Request) -> Response:
         identifier = request.path_params["identifier"]
-        return found(await reader.why(identifier) if is_plain(identifier) else None, "event, run, delivery or reminder")
+        return found(await why(reads, identifier) if is_plain(identifier) else None, "event, run, delivery or reminder")
 
     async def why_by_query(request: Request) -> Response:
         identifier = read_parameters(request.query_params, ("id",)).get("id")
@@ -23,6 +24,9 @@ def why_routes(reader: ReaderPort) -> list[Route]:
             raise Problem(
                 400, "id is missing: give the id of an event, a run or a delivery", kind="bad-parameter", field="id"
             )
-        return found(await reader.why(identifier), "event, run, delivery or reminder")
+        return found(await why(reads, identifier), "event, run, delivery or reminder")
 
-    return [Route("/v1/why", why_by_query, name="why_by_query"), Route("/v1/why/{identifier:path}", why, name="why")]
+    return [
+        Route("/v1/why", why_by_query, name="why_by_query"),
+        Route("/v1/why/{identifier:path}", by_path, name="why"),
+    ]

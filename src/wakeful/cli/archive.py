@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wakeful.clock import to_text
 from wakeful.operations.archive import Plan, plan_archive, refuse_existing, remove_archived, write_archive
 from wakeful.operations.redo import MANY
-from wakeful.readers.reader import Reader
+from wakeful.resources.desk import Reads, looking
+from wakeful.resources.run_reading import whole_runs
 from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_json, add_store
 from wakeful.shell.carrying import carry_out, number, refuse_many
 from wakeful.shell.terminal import plain, print_json, say
@@ -73,7 +75,7 @@ class Archiving:
 
     async def work(self, store: DatabaseStore, pace: Pace, progress: Progress) -> int:
         """Count, write, and remove exactly the runs that were written."""
-        arguments, reader = self._arguments, Reader(store.database)
+        arguments, reads = self._arguments, Reads(store.database)
         keeper = Keeper(store.database, store.journal)
         present = await keeper.time()
         try:
@@ -87,7 +89,9 @@ class Archiving:
             refuse_many(arguments, self._plan.runs, "runs")
         if not arguments.json:
             say(f"{self._words()} finished before {to_text(before)}")
-        written = await write_archive(self._path, reader, self._plan.families, pace=pace, progress=progress)
+        written = await write_archive(
+            self._path, partial(whole_runs, looking(reads)), self._plan.families, pace=pace, progress=progress
+        )
         if written is None:
             return 0
         self._written = sum(len(family.runs) for family in written)

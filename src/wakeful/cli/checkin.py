@@ -13,7 +13,7 @@ from wakeful.errors import WakefulError
 from wakeful.intake.accept import Door
 from wakeful.intake.route import Router
 from wakeful.operations.checking_in import app_expecting, check_in
-from wakeful.readers.reader import Reader
+from wakeful.resources.desk import Reads
 from wakeful.shell.arguments import Command, Parser, UsageError, actor_of, add_data, add_json, add_store, read_data
 from wakeful.shell.opening import changing, chosen_store
 from wakeful.shell.terminal import plain, print_json
@@ -52,7 +52,7 @@ async def _store(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     data = read_data(arguments.data)
     async with changing(chosen_store(arguments)) as store:
-        app = await app_expecting(Reader(store.database), arguments.name, arguments.of)
+        app = await app_expecting(Reads(store.database), arguments.name, arguments.of)
         door = Door(app, Router([]), store, SystemClock(), owners={})
         by = actor_of(arguments)
         receipt = await check_in(door, app, arguments.name, data, arguments.id, by=by)

@@ -8,17 +8,18 @@ import os
 import platform
 import shutil
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from wakeful.cli.check import missing
 from wakeful.cli.copies import copied
+from wakeful.cli.doctor_rows import clock, guarded, outbox, people, processes, schedules, sources
+from wakeful.cli.finding import Finding, Verdict
 from wakeful.cli.privacy import exposed
 from wakeful.clock import SECOND, SystemClock, readable
 from wakeful.errors import (
@@ -29,11 +30,9 @@ from wakeful.errors import (
     StoreUnavailable,
     WakefulError,
 )
-from wakeful.output.outbox import LATE
-from wakeful.readers.reader import Reader
+from wakeful.resources.desk import Desk, Reads, looking
 from wakeful.settings import shown_store, sqlite_path
 from wakeful.shell.arguments import Command, Parser, add_app, add_json, add_store
-from wakeful.shell.carrying import number
 from wakeful.shell.opening import chosen_store, is_store
 from wakeful.shell.terminal import hanging, plain, print_json, terminal
 from wakeful.size import in_bytes
@@ -46,24 +45,10 @@ from wakeful.version import __version__
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
 
-Verdict = Literal["good", "look", "broken"]
 MARKS: dict[Verdict, tuple[str, str]] = {"good": ("✓", "green"), "look": ("!", "yellow"), "broken": ("✗", "red")}
 
-TOLERATED_SKEW = 1 * SECOND
-LATE_TO_FIRE = 60 * SECOND
 LEAST_FREE = 100 * 1024 * 1024
-MANY = 100  # approvals that are counted
 LITTLE_FREE = 1024 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The result of one check."""
-
-    what: str
-    verdict: Verdict
-    text: str
-    remedy: str | None = None
 
 
 def declare(parser: Parser) -> None:
@@ -91,7 +76,7 @@ doctor_command = Command(
 )
 
 
-def show(findings: list[Diagnosis]) -> None:
+def show(findings: list[Finding]) -> None:
     out = terminal()
     width = max(len(finding.what) for finding in findings)
     for finding in findings:
@@ -107,7 +92,7 @@ def show(findings: list[Diagnosis]) -> None:
 # the checks
 
 
-def look_around(arguments: argparse.Namespace) -> Iterator[Diagnosis]:
+def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
     yield from versions()
     app = None
     if arguments.app is not None:
@@ -116,18 +101,18 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Diagnosis]:
         try:
             app = load_app(arguments.app)
         except ConfigError as error:
-            yield Diagnosis("app", "broken", str(error), "fix it, then run `wakeful check`")
+            yield Finding("app", "broken", str(error), "fix it, then run `wakeful check`")
         else:
-            yield Diagnosis("app", "good", f"{app.name}, agents: {', '.join(app.agents) or 'none'}")
+            yield Finding("app", "good", f"{app.name}, agents: {', '.join(app.agents) or 'none'}")
             for words in missing(app):
-                yield Diagnosis("secrets", "look", words, "set it where `wakeful serve` or `worker` is started")
+                yield Finding("secrets", "look", words, "set it where `wakeful serve` or `worker` is started")
     url = chosen_store(arguments, app)
     try:
         path = sqlite_path(url)
     except ConfigError as error:
-        yield Diagnosis("store", "broken", str(error))
+        yield Finding("store", "broken", str(error))
         return
-    yield from (Diagnosis("privacy", "look", *one) for one in exposed(path, app))
+    yield from (Finding("privacy", "look", *one) for one in exposed(path, app))
     if path is not None:
         yield from file(path)
         if not path.exists() or not is_ours(path):
@@ -135,20 +120,20 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Diagnosis]:
     yield from asyncio.run(store(url, app))
 
 
-def versions() -> Iterator[Diagnosis]:
+def versions() -> Iterator[Finding]:
     import apsw
 
-    yield Diagnosis(
+    yield Finding(
         "wakeful",
         "good",
         f"{__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
     yield from bytecode()
-    yield Diagnosis("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
+    yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
     yield from installed_triggers()
 
 
-def bytecode() -> Iterator[Diagnosis]:
+def bytecode() -> Iterator[Finding]:
     """Python compiles modules at every start if it has no bytecode and cannot write any; that takes longer than the
     rest of the start.
     """
@@ -158,7 +143,7 @@ def bytecode() -> Iterator[Diagnosis]:
     found = find_spec("wakeful.runtime")
     source = found.origin if found is not None else None
     if source is not None and sys.dont_write_bytecode and not Path(cache_from_source(source)).exists():
-        yield Diagnosis(
+        yield Finding(
             "bytecode",
             "look",
             "Python compiles Wakeful again at each start: there is no bytecode, and writing it is disabled",
@@ -166,7 +151,7 @@ def bytecode() -> Iterator[Diagnosis]:
         )
 
 
-def installed_triggers() -> Iterator[Diagnosis]:
+def installed_triggers() -> Iterator[Finding]:
     """Triggers from other packages. One that cannot be loaded affects only the apps that use it."""
     from wakeful.triggers.installed import find, installed, make_of, package_of
 
@@ -174,9 +159,9 @@ def installed_triggers() -> Iterator[Diagnosis]:
         try:
             make_of(find(name))
         except ConfigError as error:
-            yield Diagnosis("triggers", "look", str(error), "fix or uninstall it")
+            yield Finding("triggers", "look", str(error), "fix or uninstall it")
         else:
-            yield Diagnosis("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
+            yield Finding("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
 
 
 def is_ours(path: Path) -> bool:
@@ -186,7 +171,7 @@ def is_ours(path: Path) -> bool:
         return False
 
 
-def file(path: Path) -> Iterator[Diagnosis]:
+def file(path: Path) -> Iterator[Finding]:
     """The file of a SQLite store, its folder and the disk."""
     from wakeful.stores.sqlite_connecting import refuse_network_file_system
 
@@ -194,72 +179,72 @@ def file(path: Path) -> Iterator[Diagnosis]:
     try:
         refuse_network_file_system(path)
     except ConfigError as error:
-        yield Diagnosis("file system", "broken", str(error), "move it to a local disk, or use postgresql://…")
+        yield Finding("file system", "broken", str(error), "move it to a local disk, or use postgresql://…")
     if not path.exists():
-        yield Diagnosis(
+        yield Finding(
             "file", "look", f"{path} does not exist yet", "the first `wakeful serve APP`, `emit` or `run` creates it"
         )
     elif not os.access(path, os.R_OK | os.W_OK):
-        yield Diagnosis("file", "broken", f"this user cannot read and write {path}", f"chown or chmod {path}")
+        yield Finding("file", "broken", f"this user cannot read and write {path}", f"chown or chmod {path}")
     elif not is_ours(path):
-        yield Diagnosis(
+        yield Finding(
             "file", "broken", f"{path} is not a Wakeful store", "name another one with --store or WAKEFUL_STORE"
         )
     else:
-        yield Diagnosis("file", "good", f"{path}, {in_bytes(path.stat().st_size)}, readable and writable")
+        yield Finding("file", "good", f"{path}, {in_bytes(path.stat().st_size)}, readable and writable")
     if not folder.is_dir():
-        yield Diagnosis("folder", "look", f"{folder} does not exist yet", "it is created together with the file")
+        yield Finding("folder", "look", f"{folder} does not exist yet", "it is created together with the file")
         return
     if not os.access(folder, os.W_OK | os.X_OK):
-        yield Diagnosis(
+        yield Finding(
             "folder", "broken", f"{folder} is not writable: SQLite keeps its journal there", f"chown or chmod {folder}"
         )
     free = shutil.disk_usage(folder).free
     verdict: Verdict = "broken" if free < LEAST_FREE else "look" if free < LITTLE_FREE else "good"
-    yield Diagnosis(
+    yield Finding(
         "disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "free space before the disk is full"
     )
 
 
-async def store(url: str, app: Declarations | None) -> list[Diagnosis]:
+async def store(url: str, app: Declarations | None) -> list[Finding]:
     """The findings that need a connection to the store."""
     from wakeful.stores.opening import open_database
 
-    findings: list[Diagnosis] = []
+    findings: list[Finding] = []
     try:
         database = open_database(url, SystemClock())
     except WakefulError as error:
-        return [Diagnosis("store", "broken", str(error))]
+        return [Finding("store", "broken", str(error))]
     try:
-        reader = Reader(database)
+        desk = looking(Reads(database))
         started = time.perf_counter()
         try:
-            await reader.health()
+            await desk.reads.health()
         except SchemaMismatch as error:
-            findings.append(Diagnosis("store", "good", f"{shown_store(url)} answers"))
-            findings.append(Diagnosis("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
+            findings.append(Finding("store", "good", f"{shown_store(url)} answers"))
+            findings.append(Finding("schema", "broken", str(error), f"wakeful migrate --store {named_store(url)}"))
             return findings
         took = time.perf_counter() - started
-        findings.append(Diagnosis("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
+        findings.append(Finding("store", "good", f"{shown_store(url)} answers in {readable(round(took * SECOND))}"))
         findings += schema(standing(database.dialect, await database.ledger()))
-        findings += await origin(database, reader, url)
+        findings += await origin(database, desk, url)
         if database.dialect == "postgres":
             findings += await server(url)
             findings += await rights(database)
-        findings.append(await clock(reader, local=database.dialect == "sqlite"))
-        findings += await processes(reader)
-        findings += await schedules(reader)
-        findings += await sources(reader)
-        findings += await outbox(reader)
-        findings += await people(reader)
-        findings += await guarded(reader, app)
+        findings.append(await clock(desk, local=database.dialect == "sqlite"))
+        findings += await processes(desk)
+        findings += await schedules(desk)
+        findings += await sources(desk)
+        findings += await outbox(desk)
+        findings += await people(desk)
+        findings += await guarded(desk, app)
     except EncryptionKeyMissing as error:
-        findings.append(Diagnosis("encryption", "broken", str(error), "`wakeful keys` lists the keys that are needed"))
+        findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists the keys that are needed"))
     except StoreForbidden as error:
-        findings.append(Diagnosis("rights", "broken", str(error)))
+        findings.append(Finding("rights", "broken", str(error)))
     except StoreUnavailable as error:
         findings.append(
-            Diagnosis(
+            Finding(
                 "store",
                 "broken",
                 str(error),
@@ -276,10 +261,10 @@ def named_store(url: str) -> str:
     return quote(url) if shown_store(url) == url else '"$WAKEFUL_STORE"'
 
 
-def schema(found: Standing) -> list[Diagnosis]:
+def schema(found: Standing) -> list[Finding]:
     """Whether a usable schema is the one that this version knows."""
     findings = [
-        Diagnosis(
+        Finding(
             "schema",
             "look",
             f"{one.label} was applied with a different text (digest {(one.digest or '')[:12]}…) than this version has",
@@ -289,20 +274,20 @@ def schema(found: Standing) -> list[Diagnosis]:
     ]
     if found.note is not None:
         remedy = None if found.ahead else "run `wakeful migrate` once all processes run this version"
-        findings.append(Diagnosis("schema", "look", found.note, remedy))
-    return findings or [Diagnosis("schema", "good", f"up to date ({found.schema:04})")]
+        findings.append(Finding("schema", "look", found.note, remedy))
+    return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
 
 
-async def origin(database: Database, reader: Reader, url: str) -> list[Diagnosis]:
+async def origin(database: Database, desk: Desk, url: str) -> list[Finding]:
     """A finding if the store is a copy; nothing if it was always at this place."""
     found = [Origin(*row) for row in await database.fetch("list_origins")]
     path = sqlite_path(url)
     here = None if path is None else path.absolute()
-    told = copied(found, await database.identity(), is_file=path is not None, now=await reader.time(), here=here)
-    return [] if told is None else [Diagnosis("origin", "look", *told)]
+    told = copied(found, await database.identity(), is_file=path is not None, now=await desk.reads.time(), here=here)
+    return [] if told is None else [Finding("origin", "look", *told)]
 
 
-async def server(url: str) -> list[Diagnosis]:
+async def server(url: str) -> list[Finding]:
     """PostgreSQL's version, and the settings that make "accepted" mean "on disk"."""
     from wakeful.stores.postgres_connections import OLDEST_VERSION, driver
 
@@ -312,7 +297,7 @@ async def server(url: str) -> list[Diagnosis]:
         old = connection.get_server_version().major < OLDEST_VERSION
         version = await connection.fetchval("show server_version")  # "15.18 (Debian 15.18-1)"
         found = [
-            Diagnosis(
+            Finding(
                 "postgresql",
                 "broken" if old else "good",
                 version.split()[0],
@@ -322,7 +307,7 @@ async def server(url: str) -> list[Diagnosis]:
         off = [name for name in ("fsync", "synchronous_commit") if await connection.fetchval(f"show {name}") == "off"]
         if off:
             found.append(
-                Diagnosis(
+                Finding(
                     "durability",
                     "broken",
                     f"{' and '.join(off)} off: accepted events can be lost",
@@ -330,177 +315,16 @@ async def server(url: str) -> list[Diagnosis]:
                 )
             )
         else:
-            found.append(Diagnosis("durability", "good", "fsync and synchronous_commit are on"))
+            found.append(Finding("durability", "good", "fsync and synchronous_commit are on"))
         return found
     finally:
         await connection.close()
 
 
-async def rights(database: Database) -> list[Diagnosis]:
+async def rights(database: Database) -> list[Finding]:
     """The privileges on the tables that this role lacks; nothing if it has all of them."""
     missing_rights = await database.fetch("lacking_rights", *needed())
     if not missing_rights:
         return []
     ((_, _, role),) = await database.fetch("here")
-    return [Diagnosis("rights", "broken", *lacking(role, missing_rights))]
-
-
-async def clock(reader: Reader, *, local: bool) -> Diagnosis:
-    if local:
-        return Diagnosis("clock", "good", "this machine's clock; a SQLite store has no other")
-    before = time.time_ns() // 1000
-    theirs = await reader.time()
-    ours = (before + time.time_ns() // 1000) // 2
-    skew = abs(theirs - ours)
-    if skew <= TOLERATED_SKEW:
-        return Diagnosis("clock", "good", f"this machine and the database agree within {readable(skew)}")
-    way = "behind" if theirs > ours else "ahead of"
-    text = f"this machine is {readable(skew)} {way} the database"
-    return Diagnosis("clock", "look", text, "leases and due times use the database's clock; set both clocks with NTP")
-
-
-async def processes(reader: Reader) -> list[Diagnosis]:
-    listed = [one for one in await reader.processes() if one["state"] == "alive"]
-    alive = [one for one in listed if one["lease_left"] > 0]
-    late = [one for one in listed if one["lease_left"] <= 0]
-    found = []
-    if alive:
-        names = ", ".join(f"pid {one['pid']} on {one['host']} (lease {one['lease_left']:.0f} s)" for one in alive[:4])
-        more = f" and {len(alive) - 4} more" if len(alive) > 4 else ""
-        found.append(Diagnosis("workers", "good", f"{len(alive)} alive: {names}{more}"))
-    else:
-        found.append(
-            Diagnosis("workers", "broken", "none alive", "start one with `wakeful serve APP` or `wakeful worker APP`")
-        )
-    if late:
-        text = f"{len(late)} stopped without signing off; their runs wait to be reclaimed"
-        found.append(Diagnosis("leases", "look", text, "the next worker that starts reclaims them"))
-    return found
-
-
-async def schedules(reader: Reader) -> list[Diagnosis]:
-    """The schedules of each app, and whether a worker fires them in time."""
-    found = []
-    present = await reader.time()
-    for one in await reader.live_schedules():
-        behind = one["next"] is not None and present - one["next"] > LATE_TO_FIRE
-        when = "no further occurrence"
-        if one["next"] is not None:
-            when = (
-                f"the first is overdue by {readable(present - one['next'])}"
-                if behind
-                else f"the next in {readable(one['next'] - present)}"
-                if one["next"] > present
-                else "the next is due now"
-            )
-        found.append(
-            Diagnosis(
-                "schedules",
-                "look" if behind else "good",
-                f"{number(one['count'], 'schedule')} of app {one['app']}, {when}",
-                "start a worker that has the agent; `wakeful schedules` lists them" if behind else None,
-            )
-        )
-    return found
-
-
-async def sources(reader: Reader) -> list[Diagnosis]:
-    """The event sources, and whether they can be read."""
-    found: list[Diagnosis] = []
-    retired = await reader.of_apps.retired()
-    listed = [one for one in await reader.sources() if one["app"] not in retired]
-    for one in listed:
-        name = f"{one['kind']} {one['name']} of app {one['app']}"
-        unread = "" if one["unread"] is None else f"; {one['unread']}"
-        if one["state"] == "unserved":
-            found.append(Diagnosis("sources", "broken", f"{name}: {one['unread']}", "wakeful serve APP"))
-        elif one["state"] == "failing":
-            words = f"{name} fails: {one['reason']}{unread}"
-            found.append(Diagnosis("sources", "look", words, f"wakeful why {one['name']}"))
-        elif one["unread"] is not None:
-            found.append(Diagnosis("sources", "look", f"{name}: {one['unread']}", f"wakeful sources {one['name']}"))
-    if listed and not found:
-        states = Counter(one["state"] for one in listed)
-        words = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-        found.append(Diagnosis("sources", "good", words))
-    return found
-
-
-async def outbox(reader: Reader) -> list[Diagnosis]:
-    """The messages that wait for channels, and for how long."""
-    waiting, present = await reader.waiting_channels(), await reader.time()
-    if not waiting:
-        return [Diagnosis("outbox", "good", "nothing waits")]
-    return [
-        Diagnosis(
-            "outbox",
-            "look" if present - one["oldest"] > LATE else "good",
-            f"{number(one['count'], 'message')} for channel {one['channel']} of app {one['app']}, "
-            f"the oldest for {readable(max(0, present - one['oldest']))}",
-            f"wakeful deliveries --channel {one['channel']} --state pending"
-            if present - one["oldest"] > LATE
-            else None,
-        )
-        for one in waiting
-    ]
-
-
-async def guarded(reader: Reader, app: Declarations | None) -> list[Diagnosis]:
-    """The apps that a token guards, and a warning if this app asks for approvals without one."""
-    from wakeful.operations.guarding import REMEDY, unguarded
-    from wakeful.stores.guards import LOCK
-
-    names = sorted({name for name, hashed in await reader.guards() if hashed != LOCK})
-    if names:
-        words = f"{', '.join(names)}: commands that decide for people need WAKEFUL_TOKEN"
-        found = [Diagnosis("token", "good", words)]
-    else:
-        found = []
-    danger = None if app is None or app.name in names else unguarded(app)
-    return found if danger is None else [*found, Diagnosis("token", "look", danger, REMEDY)]
-
-
-async def people(reader: Reader) -> list[Diagnosis]:
-    """Runs, approvals, dead letters, inputs and alarms that wait for a person."""
-    counts = await reader.counts()
-    dead = counts.get("dead", 0)
-    # An open approval raises an alarm too, but nothing is wrong: it is counted below.
-    listed = (await reader.alarms(state="open"))["alarms"]
-    open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
-    summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
-    found = [Diagnosis("runs", "good", summary)]
-    held, dead_deliveries = counts.get("held", 0), await reader.count_dead_deliveries()
-    if held:
-        found.append(Diagnosis("held", "look", f"{number(held, 'run')} held for a person", "wakeful runs --held"))
-    approvals = (await reader.approvals(state="open", limit=MANY))["approvals"]
-    if approvals:
-        count = f"{MANY} approvals or more" if len(approvals) == MANY else number(len(approvals), "approval")
-        found.append(Diagnosis("questions", "look", f"{count} open", "wakeful approvals"))
-    paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await reader.pauses() if one["paused"]]
-    if paused:
-        found.append(
-            Diagnosis("paused", "look", ", ".join(paused), "`wakeful pauses` lists them, `wakeful resume` ends one")
-        )
-    inputs = sum(one["count"] for one in await reader.waiting_inputs())
-    if dead or dead_deliveries or inputs:
-        parts = [number(dead, "run")] if dead else []
-        parts += [number(dead_deliveries, "delivery")] if dead_deliveries else []
-        parts += [f"{number(inputs, 'input')} in quarantine"] if inputs else []
-        found.append(Diagnosis("dead letters", "look", " and ".join(parts), "wakeful dead list"))
-    else:
-        found.append(Diagnosis("dead letters", "good", "none"))
-    room = (await reader.quarantine(limit=1))["unverified"]
-    if cut := room["cut"]:
-        count, size, since = (
-            sum(one["count"] for one in cut),
-            sum(one["bytes"] for one in cut),
-            min(one["since"] for one in cut),
-        )
-        words = f"{number(count, 'unverified input')} ({in_bytes(size)}) removed since {since}; {in_bytes(room['held'])} kept"
-        full = any(one["why"] == "bytes" for one in cut)
-        found.append(Diagnosis("quarantine", "look" if full else "good", words, "wakeful sources" if full else None))
-    if open_alarms:
-        found.append(Diagnosis("alarms", "broken", f"{len(open_alarms)} open", "wakeful alarms"))
-    else:
-        found.append(Diagnosis("alarms", "good", "none open"))
-    return found
+    return [Finding("rights", "broken", *lacking(role, missing_rights))]

@@ -10,6 +10,9 @@ from wakeful.cli.posting import add_url, post, refusal
 from wakeful.errors import StoreUnavailable, WakefulError, did_you_mean
 from wakeful.intake.cloudevents import new_event, to_envelope
 from wakeful.model import Event
+from wakeful.resources import events
+from wakeful.resources.desk import looking
+from wakeful.resources.processes import living
 from wakeful.shell.arguments import (
     Command,
     Parser,
@@ -88,8 +91,8 @@ async def _emit(
     async with sending(app, arguments.store) as runtime:
         sent = SentBy(actor_of(arguments), "emit", f"{event.type} from {event.source}")
         receipt = (await runtime.door.accept([event], sent=sent))[0]
-        workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
-        stored = await runtime.reader.event(event.id) if receipt.status == "unmatched" else None
+        workers = len(await living(looking(runtime.reader)))
+        stored = await events.find(looking(runtime.reader), event.id) if receipt.status == "unmatched" else None
         return receipt.to_json(), stored["reason"] if stored else None, workers
 
 

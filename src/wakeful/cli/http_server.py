@@ -105,5 +105,5 @@ def only_health(runtime: Runtime, host: str) -> Starlette:
     from starlette.middleware import Middleware
 
     guard = Middleware(Guard, settings=ApiSettings.of_environment(host))
-    routes = health_routes(runtime.reader, silent=runtime.silent_parts, sources=runtime.states_of_sources)
+    routes = health_routes(runtime.reader.health, silent=runtime.silent_parts, sources=runtime.states_of_sources)
     return Starlette(routes=routes, middleware=[guard])

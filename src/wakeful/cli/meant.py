@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wakeful.readers.reader import Reader
+    from wakeful.resources.desk import Desk, Reads
+    from wakeful.resources.run_views import RunDetail
 
-Shown = dict[str, Any]
 MOST_OF_AN_ALARM = 5
 
 
-async def runs_meant(reader: Reader, identifier: str) -> list[Shown] | None:
-    """The runs with all their details: None if nothing has this id, empty if no run belongs to it.
-
-    A whole id takes precedence over the beginning of another. NotFound lists the candidates of an ambiguous beginning.
+async def runs_meant(reads: Reads, identifier: str) -> list[RunDetail] | None:
+    """Everything about each run; None for an unknown id, empty for an id without runs. A whole id goes before the beginning of
+    one. NotFound lists the ids that begin so, where there are several.
     """
+    from wakeful.resources import alarms, approvals, deliveries, effects
+    from wakeful.resources.desk import looking
     from wakeful.why.alarm import find_alarm
     from wakeful.why.event import find, refuse_two
 
-    event, run = await find(reader, identifier)
+    desk = looking(reads)
+    event, run = await find(desk, identifier)
     if run is not None:
         if run["id"] != identifier:
-            await refuse_two(reader, run, identifier)
+            await refuse_two(desk, run, identifier)
         return [run]
     if event is not None:
-        return await _all(reader, [one["run"] for one in event["admissions"] if one["run"] is not None])
-    for found in (
-        await reader.effect(identifier),
-        await reader.delivery(identifier),
-        await reader.approval(identifier),
-    ):
+        return await _all(desk, [one["run"] for one in event["admissions"] if one["run"] is not None])
+    for noun in (effects, deliveries, approvals):
+        found = await noun.find(desk, identifier)
         if found is not None:
-            return await _all(reader, [found["run"]])
-    alarm = await find_alarm(reader, identifier)
-    return None if alarm is None else await _all(reader, (await reader.runs_of_alarm(alarm["key"]))[:MOST_OF_AN_ALARM])
+            return await _all(desk, [found["run"]])
+    alarm = await find_alarm(desk, identifier)
+    return None if alarm is None else await _all(desk, (await alarms.runs_of(desk, alarm["key"]))[:MOST_OF_AN_ALARM])
 
 
-async def _all(reader: Reader, ids: list[str]) -> list[Shown]:
-    return [run for one in dict.fromkeys(ids) if (run := await reader.run(one)) is not None]
+async def _all(desk: Desk, ids: list[str]) -> list[RunDetail]:
+    from wakeful.resources.run_reading import find_run
+
+    return [run for one in dict.fromkeys(ids) if (run := await find_run(desk, one)) is not None]

@@ -59,8 +59,9 @@ async def _once(app: Declarations, arguments: argparse.Namespace, stopping: Stop
 
 async def _counted(runtime: Runtime) -> tuple[dict[str, int], dict[str, int]]:
     """Runs and deliveries by state, of this app only: other apps may work on the same store meanwhile."""
-    reader, app = runtime.reader, runtime.app.name
-    return await reader.counts(app), await reader.delivery_counts(app)
+    reads, app = runtime.reader, runtime.app.name
+    deliveries = {row[0]: row[1] for row in await reads.fetch("count_deliveries_of", app)}
+    return await reads.counts(app), deliveries
 
 
 def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mapping[str, int]) -> str:

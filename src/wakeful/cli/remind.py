@@ -6,7 +6,9 @@ import argparse
 import asyncio
 from typing import Any
 
+from wakeful.resources.apps import names
 from wakeful.resources.desk import Desk
+from wakeful.resources.processes import living
 from wakeful.resources.reminders import RESOURCE, make, understood
 from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, add_json, add_store
 from wakeful.shell.opening import chosen_store
@@ -54,8 +56,7 @@ def remind(arguments: argparse.Namespace) -> int:
             if where is None:
                 await refuse_several(desk)
             made = await make(desk, **asked.given)
-            processes = await desk.reader.processes()
-            return made, any(one["state"] == "alive" and one["lease_left"] > 0 for one in processes)
+            return made, bool(await living(desk))
 
     made, alive = asyncio.run(do())
     if arguments.json:
@@ -71,7 +72,7 @@ def remind(arguments: argparse.Namespace) -> int:
 
 async def refuse_several(desk: Desk) -> None:
     """Raise UsageError unless the store has exactly one app; without --app the reminder belongs to that one."""
-    known = sorted(await desk.reader.apps())
+    known = await names(desk)
     if len(known) != 1:
         several = f" This store has several apps: {', '.join(map(plain, known))}." if known else ""
         raise UsageError(f"{WHOSE}.{several}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from wakeful.cli.working import DEFAULT_GRACE, first_of, prepare, stop_politely
 from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import FINAL_RUN_STATES
+from wakeful.resources.desk import looking
 from wakeful.resources.failures import failure_line, failure_lines
+from wakeful.resources.processes import living
+from wakeful.resources.run_reading import find_run
 from wakeful.shell.arguments import (
     Command,
     Parser,
@@ -87,15 +91,15 @@ async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stop
         if not receipt.runs:
             return _no_run(receipt, arguments)
         identifier = receipt.runs[0]
-        workers = sum(one["state"] == "alive" and one["lease_left"] > 0 for one in await runtime.reader.processes())
+        workers = len(await living(looking(runtime.reader)))
         if arguments.wait or arguments.here:
             return await _wait(runtime, identifier, arguments, workers, stopping)
-        run = await runtime.reader.run(identifier)
+        run = await find_run(looking(runtime.reader), identifier)
     if arguments.json:
         print_json(run)
     else:
         print(f"{receipt.status} {event.id} → run {identifier}")
-        if not workers and (run or {}).get("state") == "ready":
+        if not workers and run is not None and run["state"] == "ready":
             say(
                 f"no worker is alive on this store: add --wait to run it here, or start `wakeful serve {arguments.app}`"
             )
@@ -140,12 +144,12 @@ async def _wait(
     return _show(finished.result(), arguments)
 
 
-async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> dict[str, Any]:
+async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> Mapping[str, Any]:
     """Wait for the commit that ends the run, and return the run. Meanwhile print what the run waits for."""
     telling = asyncio.create_task(_tell_standing(runtime, identifier, here=here))
     try:
         await runtime.results.wait([identifier], None)
-        return await runtime.reader.run(identifier) or {}
+        return await find_run(looking(runtime.reader), identifier) or {}
     finally:
         telling.cancel()
         await asyncio.wait([telling])
@@ -162,7 +166,7 @@ async def _tell_standing(runtime: Runtime, identifier: str, *, here: bool) -> No
         await asyncio.sleep(rest)
         rest = min(rest * 2, LAST_LOOK)
         try:
-            run = await runtime.reader.run(identifier)
+            run = await find_run(looking(runtime.reader), identifier)
         except StoreUnavailable:
             continue  # the store logs the outage itself
         if run is None or run["state"] in FINAL_RUN_STATES:
@@ -180,7 +184,7 @@ async def _tell_standing(runtime: Runtime, identifier: str, *, here: bool) -> No
             )
 
 
-def _show(run: dict[str, Any], arguments: argparse.Namespace) -> int:
+def _show(run: Mapping[str, Any], arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(run)
     elif run["state"] == "done":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -36,7 +37,7 @@ from wakeful.shell.terminal import (
 from wakeful.values import arguments_of
 from wakeful.why.words import under
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 
 # The stored verb of an operation, in words.
 DONE = {
@@ -64,7 +65,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    runs = read(chosen_store(arguments), lambda reader: runs_meant(reader, arguments.id))
+    runs = read(chosen_store(arguments), lambda reads: runs_meant(reads, arguments.id))
     if not runs:
         message = no_run(arguments.id) if runs is None else no_run_of(arguments.id)
         raise NotFound(message)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wakeful.declarations import Declarations
-    from wakeful.readers.reader import Reader
+    from wakeful.resources.desk import Reads
     from wakeful.stores.store import DatabaseStore
 
 SHORTEST = 1.0
@@ -116,7 +116,7 @@ async def _watch_store(
     stopping: Stopping,
 ) -> None:
     """Watch everything in the store, without an app's code."""
-    from wakeful.readers.reader import Reader
+    from wakeful.resources.desk import Reads
     from wakeful.stores.opening import open_database
     from wakeful.stores.store import DatabaseStore
     from wakeful.watch.facts import Facts
@@ -127,7 +127,7 @@ async def _watch_store(
     watcher = Watcher(Facts(store.database), store, every=every, ping=ping)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        await stack.enter_async_context(health(arguments.host, listener, watcher, Reader(store.database), stopping))
+        await stack.enter_async_context(health(arguments.host, listener, watcher, Reads(store.database), stopping))
         if await _opened(store, ping, stopping):
             await watcher.start()
             stack.push_async_callback(watcher.stop)
@@ -179,18 +179,13 @@ async def _watch_app(
 
 @contextlib.asynccontextmanager
 async def health(
-    host: str,
-    listener: socket.socket | None,
-    watcher: Watcher,
-    reader: Reader,
-    stopping: Stopping,
-    parts: Silent = dict,
+    host: str, listener: socket.socket | None, watcher: Watcher, reads: Reads, stopping: Stopping, parts: Silent = dict
 ) -> AsyncIterator[None]:
     """Answer the health checks of a supervisor inside the block."""
     if listener is None:
         yield
         return
-    server = HttpServer(only_health(host, watcher, reader, parts), grace=1, access_log=False)
+    server = HttpServer(only_health(host, watcher, reads, parts), grace=1, access_log=False)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     say(f"health on {url_of(host, listener)}/healthz and /readyz")
     try:
@@ -199,7 +194,7 @@ async def health(
         await server.stop(serving, stopping)
 
 
-def only_health(host: str, watcher: Watcher, reader: Reader, parts: Silent = dict) -> Starlette:
+def only_health(host: str, watcher: Watcher, reads: Reads, parts: Silent = dict) -> Starlette:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
@@ -207,4 +202,4 @@ def only_health(host: str, watcher: Watcher, reader: Reader, parts: Silent = dic
         return {**parts(), **({"watcher": watcher.blind_for} if watcher.is_red else {})}
 
     guard = Middleware(Guard, settings=ApiSettings.of_environment(host))
-    return Starlette(routes=health_routes(reader, silent=silent), middleware=[guard])
+    return Starlette(routes=health_routes(reads.health, silent=silent), middleware=[guard])

@@ -10,6 +10,7 @@ from wakeful.errors import NotFound
 from wakeful.shell.arguments import Command, Parser, add_json, add_store
 from wakeful.shell.opening import chosen_store, read
 from wakeful.shell.terminal import plain, print_json, terminal
+from wakeful.why import why
 
 
 def declare(parser: Parser) -> None:
@@ -23,7 +24,7 @@ def declare(parser: Parser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    answer = read(chosen_store(arguments), lambda reader: reader.why(arguments.identifier))
+    answer = read(chosen_store(arguments), lambda reads: why(reads, arguments.identifier))
     if answer is None:
         message = (
             "there is no event, run, effect, delivery, approval, alarm, schedule, source, reminder or expectation "

@@ -120,11 +120,11 @@ def pauses(arguments: argparse.Namespace) -> str | None:
 
 async def pause_first(runtime: Runtime, operator: str) -> None:
     """Pause the app, so that an operator can look around before the first run is claimed."""
-    from wakeful.resources.desk import Desk, Reads
+    from wakeful.resources.desk import Desk
     from wakeful.resources.pauses import change_one
     from wakeful.stores.request import Actor
 
-    desk = Desk(Reads(runtime.reader), Actor(operator, "cli"), runtime.store, "started with --paused")
+    desk = Desk(runtime.reader, Actor(operator, "cli"), runtime.store, "started with --paused")
     await change_one(desk, runtime.app.name, None, paused=True)
     say("paused: start with `wakeful resume all`")
 

@@ -18,7 +18,9 @@ from wakeful.demo.app import ACT, STEPS
 from wakeful.demo.outside import Book, Counter, Key
 from wakeful.demo.processes import Child
 from wakeful.model import FINAL_RUN_STATES
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
+from wakeful.resources.desk import looking
+from wakeful.resources.run_reading import whole_runs
 from wakeful.resources.words import moment
 from wakeful.testing.waiting import until
 
@@ -97,7 +99,7 @@ class Stage:
         new = await self._new("runs", "id", self.runs)
         events = await self._new("events", "key", self.events)  # after the runs, so that the event of each is known
         changing = [run["id"] for run in self.runs.values() if is_open(run) or run["state"] == "dead"]
-        whole = await self.reader.whole_runs([*changing, *new])
+        whole: Any = await whole_runs(looking(self.reader), [*changing, *new])
         self.events |= events
         self.runs |= {run["id"]: run for run in whole if run is not None}
         self.counter.read()

@@ -6,11 +6,11 @@ import fcntl
 import gzip
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from wakeful.archive import line_of, sync_folder
 from wakeful.clock import Microseconds
@@ -26,10 +26,7 @@ READ_AT_A_TIME = 500
 FAMILIES_AT_A_TIME = 100
 
 
-class Shows(Protocol):
-    """What shows runs whole, many of them at once."""
-
-    async def whole_runs(self, identifiers: Sequence[str], /) -> list[dict[str, Any] | None]: ...
+WholeRuns = Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any] | None]]]  # by their ids, many at once
 
 
 @dataclass
@@ -66,7 +63,7 @@ async def plan_archive(keeper: Keeper, *, agent: str | None, before: Microsecond
 
 
 async def write_archive(
-    path: Path, reader: Shows, families: Sequence[Family], *, pace: Pace, progress: Progress = nobody_looks
+    path: Path, whole_runs: WholeRuns, families: Sequence[Family], *, pace: Pace, progress: Progress = nobody_looks
 ) -> list[Family] | None:
     """Write them into a new file, which has its name only once all of it is on disk. Returns those that are whole in it; None
     when it was stopped, and then there is no file.
@@ -85,7 +82,7 @@ async def write_archive(
                     partial.unlink()
                     return None
                 some = families[start : start + READ_AT_A_TIME]
-                for family, runs in zip(some, await shown(reader, some), strict=True):
+                for family, runs in zip(some, await shown(whole_runs, some), strict=True):
                     out.write(b"".join(map(line_of, runs)))
                     if len(runs) == len(family.runs):
                         written.append(family)
@@ -106,10 +103,10 @@ async def write_archive(
     return written
 
 
-async def shown(reader: Shows, families: Sequence[Family]) -> list[list[dict[str, Any]]]:
+async def shown(whole_runs: WholeRuns, families: Sequence[Family]) -> list[list[Mapping[str, Any]]]:
     """The runs of each family that are still there."""
     named = [[run for run, _ in sorted(family.runs)] for family in families]
-    found = iter(await reader.whole_runs([run for runs in named for run in runs]))
+    found = iter(await whole_runs([run for runs in named for run in runs]))
     return [[run for _ in runs if (run := next(found)) is not None] for runs in named]
 
 

@@ -6,19 +6,16 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from pydantic_core import from_json
+
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.intake.cloudevents import new_event
 from wakeful.intake.reserved import By
 from wakeful.model import Event, Receipt
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.sending import SentBy
 from wakeful.watch.expectations import CHECKIN
-
-
-class ReadsCheckins(Protocol):
-    """What is known of expectations."""
-
-    async def checkins_expected(self) -> list[tuple[str, str]]: ...
 
 
 class AcceptsCheckins(Protocol):
@@ -27,11 +24,12 @@ class AcceptsCheckins(Protocol):
     async def accept(self, events: list[Event], /, *, by: By, sent: SentBy | None = None) -> list[Receipt]: ...
 
 
-async def app_expecting(reader: ReadsCheckins, name: str, app: str | None) -> str:
-    """The app that expects a check-in of this name. NotFound for a name that nobody expects: a misspelt one would be kept,
-    and the alarm would come all the same.
+async def app_expecting(reads: ReadsDatabase, name: str, app: str | None) -> str:
+    """The app that expects a check-in of this name. NotFound for an unknown name: a misspelt one would be stored, and the alarm
+    would be raised all the same.
     """
-    expected = [one for one in await reader.checkins_expected() if app in {None, one[0]}]
+    rows = [(of, from_json(definition)) for of, definition in await reads.fetch("list_expectations")]
+    expected = [(of, one["subject"]) for of, one in rows if one.get("subject") is not None and app in {None, of}]
     apps = sorted(known for known, expects in expected if expects == name)
     if not apps:
         hint = did_you_mean(name, {expects for _, expects in expected})
@@ -40,7 +38,7 @@ async def app_expecting(reader: ReadsCheckins, name: str, app: str | None) -> st
     if len(apps) > 1:
         message = f'"{name}" is expected by several apps ({", ".join(apps)}): say which'
         raise NotFound(message)
-    return apps[0]
+    return str(apps[0])
 
 
 async def check_in(

@@ -7,34 +7,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Decision, Flow, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.stored import EventToFeed
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.triggers.past import read_past
-
-
-class Reading(Protocol):
-    """What is stored."""
-
-    async def events_to_feed(
-        self,
-        agent: str,
-        prefix: str,
-        /,
-        *,
-        app: str | None,
-        since: Microseconds,
-        until: Microseconds,
-        after: int,
-        most: int,
-        whole: bool,
-    ) -> list[EventToFeed]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,31 +72,23 @@ def has(event: EventToFeed, *, denied: bool = False) -> bool:
     return event.admission is not None and (event.admission not in free or event.run_id is not None)
 
 
-async def stored_events(reader: Reading, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[EventToFeed]]:
+async def stored_events(reads: ReadsDatabase, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[EventToFeed]]:
     """Page by page, oldest first."""
     fits = type_matcher(feeding.type)
     prefix, after = feeding.type.partition(WILDCARD)[0], 0
     while True:
-        page = await reader.events_to_feed(
-            feeding.agent,
-            prefix,
-            app=feeding.app,
-            since=feeding.since,
-            until=feeding.until,
-            after=after,
-            most=BATCH,
-            whole=whole,
-        )
+        window = (feeding.app, prefix, feeding.since, feeding.until, feeding.agent, after, BATCH, int(whole))
+        page = [EventToFeed(*row) for row in await reads.fetch("list_events_to_feed", *window)]
         yield [event for event in page if fits(event.type)]
         if len(page) < BATCH:
             return
         after = page[-1].seq
 
 
-async def plan_feed(reader: Reading, feeding: Feeding) -> FeedPlan:
+async def plan_feed(reads: ReadsDatabase, feeding: Feeding) -> FeedPlan:
     """How many there are. ValueError when they are of several apps: an agent belongs to one."""
     plan = FeedPlan()
-    async for page in stored_events(reader, feeding, whole=False):
+    async for page in stored_events(reads, feeding, whole=False):
         plan.events += len(page)
         refused = [] if feeding.denied else [event for event in page if event.admission == "denied"]
         plan.denied += len(refused)
@@ -127,7 +102,7 @@ async def plan_feed(reader: Reading, feeding: Feeding) -> FeedPlan:
 
 async def feed_events(
     store: Doer,
-    reader: Reading,
+    reads: ReadsDatabase,
     feeding: Feeding,
     plan: FeedPlan,
     *,
@@ -149,7 +124,7 @@ async def feed_events(
     reason = f"replayed by {by.name}" + (f": {note}" if note else "")
     bulk = Bulk("replay", next(iter(plan.apps), None), feeding.agent, f"{plan.new} events, {feeding.shown()}")
     done = seen = 0
-    async for page in stored_events(reader, feeding, whole=judge is not None or flow is not None):
+    async for page in stored_events(reads, feeding, whole=judge is not None or flow is not None):
         for batch in pace.batches([event for event in page if not has(event, denied=feeding.denied)]):
             chosen = batch[: most - seen]
             if not chosen or not await pace.turn(seen):

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import inspect
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wakeful.operations.programs import is_locked_without_token, programs_of
-from wakeful.stores.guards import LOCK, TokenHash, hashes_of, known
+from wakeful.stores.guards import LOCK, hashes_of, known, read_guards
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Doer
 from wakeful.stores.verbs.guards import GuardApp
 from wakeful.telemetry.logger import logger_of
@@ -31,20 +32,20 @@ BEGAN_WITHOUT = "another process of the app is alive that began without a token:
 ASKING = "ask"  # the method of a run that waits for people
 
 
-class Guards(Protocol):
-    """Where guards are read."""
-
-    async def guards(self) -> list[tuple[str, TokenHash]]: ...
-
-
 async def guard(
-    store: Doer, reader: Guards, app: Declarations, tokens: tuple[str | None, ...], *, serves: bool, process: str = ""
+    store: Doer,
+    reads: ReadsDatabase,
+    app: Declarations,
+    tokens: tuple[str | None, ...],
+    *,
+    serves: bool,
+    process: str = "",
 ) -> None:
     """Keep the tokens of a server that starts, as hashes. Warns where no command can answer what the app asks, since it is locked."""
     hashes = hashes_of(tokens)
     log = logger_of()
     if hashes or serves:
-        guards = await reader.guards()
+        guards = await read_guards(reads)
         knows = known(guards, app.name, tokens)
         wanted = hashes or ((LOCK,) if is_locked_without_token(app) else ())
         became = await store.do(GuardApp(app.name, wanted, knows, process))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic_core import from_json
 
@@ -15,6 +15,7 @@ from wakeful.clock import to_text
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
 from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import expected
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.stored import HeldEffect
 from wakeful.stores.verbs.settling import Settled, SettleEffect
@@ -48,12 +49,6 @@ def which_stands(settled: Settled, verb: str) -> str:
 
 
 # many
-
-
-class ReadsHeldEffects(Protocol):
-    """What is asked before anything is done."""
-
-    async def held_effects(self, *, agent: str | None = None, action: str | None = None) -> list[HeldEffect]: ...
 
 
 @dataclass(slots=True)
@@ -122,9 +117,15 @@ class HeldPlan:
         return {"count": len(self.effects), "runs": self.runs, "groups": groups}
 
 
-async def plan_settling(reader: ReadsHeldEffects, *, agent: str | None = None, action: str | None = None) -> HeldPlan:
-    """What is held, and what settling it would mean."""
-    return HeldPlan(await reader.held_effects(agent=agent, action=action))
+async def plan_settling(reads: ReadsDatabase, *, agent: str | None = None, action: str | None = None) -> HeldPlan:
+    """The held effects of a choice, and what settling them would mean."""
+    rows = await reads.fetch("held_effects", agent, action)
+    return HeldPlan(
+        [
+            HeldEffect(identifier, of, name, run, bool(called), opened, reason, bool(staged), returns)
+            for identifier, of, name, run, called, opened, reason, staged, returns in rows
+        ]
+    )
 
 
 async def settle_held(

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
 from wakeful.errors import NotFound, did_you_mean
+from wakeful.stores.known import known_apps
+from wakeful.stores.reads import ReadsDatabase
 
 ALL = ""  # in place of an agent: all of the app
 
 
-class ReadsPauses(Protocol):
-    """What is known of agents, and of what is paused."""
-
-    async def apps(self) -> dict[str, set[str]]: ...
-
-    async def pauses(self) -> list[dict[str, Any]]: ...
-
-
-async def apps_to_change(reader: ReadsPauses, agent: str, app: str | None) -> list[str]:
+async def apps_to_change(reads: ReadsDatabase, agent: str, app: str | None) -> list[str]:
     """The apps that are meant: the one that is named, the only one that has this agent, or for all of everything each."""
-    known = await reader.apps()
+    known = await known_apps(reads)
     if agent == ALL:
         if app is None and not known:
             message = "no app has worked on this store yet: name one with --of NAME"
             raise NotFound(message)
-        paused = {one["app"] for one in await reader.pauses()}
+        paused = {row[0] for row in await reads.fetch("list_pauses")}
         if app is not None and known and app not in known.keys() | paused:
             message = f'no app "{app}" has worked on this store yet.{did_you_mean(app, known)}'
             raise NotFound(message)

@@ -12,13 +12,15 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from wakeful.intake.matching import fits
 from wakeful.model import Receipt
 from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, nobody_looks
+from wakeful.stores.known import waiting_inputs
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.quarantine import EndQuarantine
@@ -35,14 +37,7 @@ SHOWN_REASONS = 5
 Shown = dict[str, Any]
 
 
-class Reading(Protocol):
-    """What is asked before anything is done."""
-
-    async def quarantined(self, identifier: str, /) -> Shown | None: ...
-
-    async def kept_of(
-        self, app: str, source: str, kind: str | None, after: int, most: int, /
-    ) -> list[tuple[int, str]]: ...
+ReadInput = Callable[[str], Awaitable[Shown | None]]  # one input with its bytes, by its key
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +125,8 @@ def refusal(found: Shown, app: str | None = None) -> str | None:
 # all of it
 
 
-class Counting(Protocol):
-    """What waits for a person."""
-
-    async def waiting_inputs(self) -> list[Shown]: ...
-
-
-async def dead_inputs(reader: Counting) -> list[Shown]:
-    """Inputs among the dead letters: how many of which source, and why the newest."""
+async def dead_inputs(reads: ReadsDatabase) -> list[Shown]:
+    """Inputs among the dead letters: how many of each source and kind, and the reason of the newest."""
     return [
         {
             "kind": "input",
@@ -149,7 +138,7 @@ async def dead_inputs(reader: Counting) -> list[Shown]:
             "last_at": one["last_at"],
             "newest": one["newest"],
         }
-        for one in await reader.waiting_inputs()
+        for one in await waiting_inputs(reads)
     ]
 
 
@@ -177,25 +166,20 @@ class Tally:
         return {"done": self.done, "known": self.known, "still_wrong": self.wrong.total(), "reasons": shown}
 
 
-async def kept_keys(reader: Reading, app: str, source: str, kind: str | None = None) -> list[str]:
-    """The keys of what a source has in quarantine for a person, the oldest first."""
-    return [key for _, key in await kept_places(reader, app, source, kind)]
-
-
 async def kept_places(
-    reader: Reading, app: str, source: str, kind: str | None = None, after: int = 0
+    reads: ReadsDatabase, app: str, source: str, kind: str | None = None, after: int = 0
 ) -> list[tuple[int, str]]:
-    """As `kept_keys`, each with its place, and only those behind a place."""
+    """(place, key) of the inputs of a source that wait for a person, the oldest first, behind a place."""
     found: list[tuple[int, str]] = []
-    while page := await reader.kept_of(app, source, kind, after, BATCH):
-        found += page
+    while page := await reads.fetch("kept_of_source", app, source, kind, after, BATCH):
+        found += [(place, key) for place, key in page]
         after = page[-1][0]
     return found
 
 
 async def end_all(
     store: DatabaseStore,
-    reader: Reading,
+    read: ReadInput,
     keys: Sequence[str],
     releasing: Releasing | None,
     *,
@@ -213,7 +197,7 @@ async def end_all(
     bulk = Bulk(f"quarantine {verb}", app, source, str(len(keys)))
 
     async def end(key: str) -> Ended | None:
-        found = await reader.quarantined(key)
+        found = await read(key)
         if found is None:
             return None
         if releasing is None:

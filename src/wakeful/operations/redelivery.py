@@ -8,41 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from wakeful.functions.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
-from wakeful.operations.redo import SHOWN_LETTERS, Choice, Letter
+from wakeful.operations.redo import Choice, Group, Letter, grouped, how_it_died
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.verbs.outbox import RedoDelivery
 
 REDOABLE = frozenset({"dead", "pending"})
-
-
-class Reading(Protocol):
-    """What is asked before anything is done."""
-
-    async def dead_deliveries(self, *, channel: str | None = None, agent: str | None = None) -> list[Letter]: ...
-
-
-@dataclass(slots=True)
-class DeliveryGroup:
-    """Dead deliveries to one channel that failed alike, newest first."""
-
-    channel: str
-    signature: str
-    letters: list[Letter]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": "delivery",
-            "channel": self.channel,
-            "error": self.signature,
-            "newest_error": self.letters[0]["error"]["message"],
-            "count": len(self.letters),
-            "last_at": self.letters[0]["finished_at"],
-            "deliveries": [letter["id"] for letter in self.letters[:SHOWN_LETTERS]],
-        }
 
 
 @dataclass(slots=True)
@@ -52,21 +26,20 @@ class DeliveryPlan:
     letters: list[Letter]
 
     @property
-    def groups(self) -> list[DeliveryGroup]:
-        found: dict[tuple[str, str], DeliveryGroup] = {}
-        for letter in self.letters:
-            kind = signature(letter["error"]["type"], letter["error"]["message"])
-            group = DeliveryGroup(letter["channel"], kind, [])
-            found.setdefault((letter["channel"], kind), group).letters.append(letter)
-        return sorted(found.values(), key=lambda group: -len(group.letters))
+    def groups(self) -> list[Group]:
+        return grouped(self.letters, "channel")
 
     def to_json(self) -> dict[str, Any]:
         return {"count": len(self.letters), "groups": [group.to_json() for group in self.groups]}
 
 
-async def plan_redelivery(reader: Reading, choice: Choice, channel: str | None = None) -> DeliveryPlan:
-    """What there is."""
-    letters = await reader.dead_deliveries(channel=channel, agent=choice.agent)
+async def plan_redelivery(reads: ReadsDatabase, choice: Choice, channel: str | None = None) -> DeliveryPlan:
+    """The dead deliveries of a choice, newest first."""
+    rows = await reads.fetch("list_dead_deliveries", channel, choice.agent)
+    letters = [
+        {"id": identifier, "channel": name, "agent": agent, "run": run, **how_it_died(*died)}
+        for identifier, name, agent, run, *died in rows
+    ]
     return DeliveryPlan([letter for letter in letters if choice.takes(letter)])
 
 

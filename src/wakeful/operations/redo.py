@@ -11,11 +11,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal
 
-from wakeful.clock import Microseconds
+from wakeful.clock import Microseconds, to_text
 from wakeful.functions.retry import signature
 from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.verbs.redo import RedoRun
 
@@ -23,12 +24,6 @@ MANY = 10_000
 SHOWN_LETTERS = 20
 
 Letter = dict[str, Any]
-
-
-class Reading(Protocol):
-    """What is asked before anything is done."""
-
-    async def dead(self, *, agent: str | None = None) -> list[Letter]: ...
 
 
 # dead letters
@@ -52,22 +47,26 @@ class Choice:
 
 @dataclass(slots=True)
 class Group:
-    """Dead letters of one agent that failed alike, newest first."""
+    """Dead letters of one agent, or dead deliveries to one channel, that failed alike, newest first."""
 
-    agent: str
+    by: Literal["agent", "channel"]
+    name: str
     signature: str
     letters: list[Letter]
 
     def to_json(self) -> dict[str, Any]:
+        ids = [letter["id"] for letter in self.letters[:SHOWN_LETTERS]]
+        own: Letter = {"deliveries": ids}
+        if self.by == "agent":
+            own = {"confirmed_effects": sum(confirmed_of(self.letters).values()), "runs": ids}
         return {
-            "kind": "run",
-            "agent": self.agent,
+            "kind": "run" if self.by == "agent" else "delivery",
+            self.by: self.name,
             "error": self.signature,
             "newest_error": self.letters[0]["error"]["message"],
             "count": len(self.letters),
             "last_at": self.letters[0]["finished_at"],
-            "confirmed_effects": sum(confirmed_of(self.letters).values()),
-            "runs": [letter["id"] for letter in self.letters[:SHOWN_LETTERS]],
+            **own,
         }
 
 
@@ -80,7 +79,7 @@ class Plan:
     confirmed: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.groups = grouped(self.letters)
+        self.groups = grouped(self.letters, "agent")
         self.confirmed = confirmed_of(self.letters)
 
     def to_json(self) -> dict[str, Any]:
@@ -100,17 +99,32 @@ def confirmed_of(letters: Sequence[Letter]) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-def grouped(letters: Sequence[Letter]) -> list[Group]:
+def grouped(letters: Sequence[Letter], by: Literal["agent", "channel"]) -> list[Group]:
+    """The largest group first."""
     found: dict[tuple[str, str], Group] = {}
     for letter in letters:
         kind = signature(letter["error"]["type"], letter["error"]["message"])
-        found.setdefault((letter["agent"], kind), Group(letter["agent"], kind, [])).letters.append(letter)
+        found.setdefault((letter[by], kind), Group(by, letter[by], kind, [])).letters.append(letter)
     return sorted(found.values(), key=lambda group: -len(group.letters))
 
 
-async def plan_redo(reader: Reading, choice: Choice) -> Plan:
-    """What there is, and what redoing it would mean."""
-    return Plan([letter for letter in await reader.dead(agent=choice.agent) if choice.takes(letter)])
+async def plan_redo(reads: ReadsDatabase, choice: Choice) -> Plan:
+    """The dead letters of a choice, newest first, each with its confirmed actions and how often each was confirmed."""
+    rows = await reads.fetch("list_dead", choice.agent)
+    confirmed: dict[str, Counter[str]] = {}
+    for run, action in await reads.fetch("confirmed_of_dead", choice.agent):
+        confirmed.setdefault(run, Counter())[action] += 1
+    letters = [
+        {"id": identifier, "agent": agent, **how_it_died(*died), "confirmed": confirmed.get(identifier, {})}
+        for identifier, agent, *died in rows
+    ]
+    return Plan([letter for letter in letters if choice.takes(letter)])
+
+
+def how_it_died(kind: str | None, message: str | None, reason: str | None, finished: Microseconds) -> Letter:
+    """The part that dead runs and dead deliveries share."""
+    error = {"type": kind or "", "message": message or ""}
+    return {"error": error, "reason": reason, "finished": finished, "finished_at": to_text(finished)}
 
 
 async def redo_letters(

@@ -17,9 +17,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wakeful.errors import NotFound, WakefulError, did_you_mean
+from wakeful.stores.known import known_apps, retired_apps, unfinished
+from wakeful.stores.reads import NOW, ReadsDatabase
 from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.verbs.alarms import ChangeAlarm
 from wakeful.stores.verbs.cancel import CancelRun
@@ -27,36 +29,17 @@ from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.processes import BuryProcess, other_processes
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
 from wakeful.triggers.schedules import Schedules
+from wakeful.watch.listing import listed
 
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
+PAGE = 200
 CLOSABLE = ("ready", "waiting", "running", "parked", "held")
 
 
 class StillServed(WakefulError):
     """Live workers serve the app that is to be retired."""
-
-
-class Apps(Protocol):
-    """What is asked about apps."""
-
-    async def workers(self, app: str, /) -> int: ...
-    async def schedules_to_close(self, app: str, /) -> list[str]: ...
-    async def unfinished(self, app: str, /) -> dict[str, int]: ...
-    def runs_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
-    def deliveries_to_close(self, app: str, /) -> AsyncIterator[list[str]]: ...
-    async def alarms_to_close(self, app: str, /) -> list[str]: ...
-    async def retired(self) -> dict[str, dict[str, Any]]: ...
-
-
-class Reading(Protocol):
-    """Where it is looked up."""
-
-    @property
-    def of_apps(self) -> Apps: ...
-    async def apps(self) -> dict[str, set[str]]: ...
-    async def expectations(self) -> list[dict[str, Any]]: ...
 
 
 @dataclass(slots=True)
@@ -77,33 +60,51 @@ class Closed:
         return asdict(self)
 
 
-async def refuse_unknown(reader: Reading, app: str) -> None:
-    """NotFound for an app that never had to do with this store."""
-    known = await reader.apps()
-    if app not in known and app not in await reader.of_apps.retired():
+async def refuse_unknown(reads: ReadsDatabase, app: str) -> None:
+    """NotFound for an app that never worked on this store."""
+    known = await known_apps(reads)
+    if app not in known and app not in await retired_apps(reads):
         message = f'no app "{app}" has worked on this store: `wakeful apps` lists them.{did_you_mean(app, known)}'
         raise NotFound(message)
 
 
-async def plan_retirement(reader: Reading, app: str) -> Closed:
-    """What there is to close. NotFound for an app that never had to do with this store."""
-    await refuse_unknown(reader, app)
-    runs = await reader.of_apps.unfinished(app)
+async def plan_retirement(reads: ReadsDatabase, app: str) -> Closed:
+    """The open parts of an app. NotFound for an app that never worked on this store."""
+    await refuse_unknown(reads, app)
+    runs = await unfinished(reads, app)
+    expected = await listed(reads.database)
     return Closed(
         app,
-        await reader.of_apps.workers(app),
-        (await reader.of_apps.retired()).get(app),
-        await reader.of_apps.schedules_to_close(app),
-        [one["name"] for one in await reader.expectations() if one["app"] == app and one["state"] != "excused"],
+        await _workers(reads, app),
+        (await retired_apps(reads)).get(app),
+        await _names(reads, "schedules_to_close", app),
+        [one["name"] for one in expected if one["app"] == app and one["state"] != "excused"],
         {state: runs[state] for state in CLOSABLE if state in runs},
-        sum([len(page) async for page in reader.of_apps.deliveries_to_close(app)]),
-        await reader.of_apps.alarms_to_close(app),
+        sum([len(page) async for page in _pages(reads, "deliveries_to_close", app)]),
+        await _names(reads, "alarms_to_close", app),
         runs.get("dead", 0),
     )
 
 
+async def _workers(reads: ReadsDatabase, app: str) -> int:
+    """How many live processes serve it."""
+    return next((count for name, count in await reads.fetch("workers_of_apps", NOW) if name == app), 0)
+
+
+async def _names(reads: ReadsDatabase, query: str, app: str) -> list[str]:
+    return [row[0] for row in await reads.fetch(query, app)]
+
+
+async def _pages(reads: ReadsDatabase, query: str, app: str) -> AsyncIterator[list[str]]:
+    """The ids of a query, page by page."""
+    after = 0
+    while rows := await reads.fetch(query, app, after, PAGE):
+        after = rows[-1][0]
+        yield [row[1] for row in rows]
+
+
 async def retire(
-    reader: Reading, store: DatabaseStore, plan: Closed, *, by: Actor, note: str | None, live: bool = False
+    reads: ReadsDatabase, store: DatabaseStore, plan: Closed, *, by: Actor, note: str | None, live: bool = False
 ) -> Closed:
     """Close everything; what was closed comes back. StillServed while workers serve it, unless `live`."""
     app = plan.app
@@ -111,39 +112,39 @@ async def retire(
         raise served(app, plan.workers)
     bulk = Bulk("retire", app, app, says=note)
     new = await store.do(RetireApp(app, by=by, note=note, bulk=bulk))
-    if (workers := await reader.of_apps.workers(app)) and not live:  # it came in between
+    if (workers := await _workers(reads, app)) and not live:  # it came in between
         if new:
             await store.do(BringBackApp(app, by=by, note="a worker has just started"))
         raise served(app, workers)
     because = f"app {app} was retired" + (f": {note}" if note else "")
     done = Closed(app, workers, plan.retired, expectations=plan.expectations, dead=plan.dead)
     schedules = Schedules(app, store)
-    for name in await reader.of_apps.schedules_to_close(app):
-        await _go_on(reader, app)
+    for name in await _names(reads, "schedules_to_close", app):
+        await _go_on(reads, app)
         await schedules.remove(name, by=by, note=because, bulk=bulk)
         done.schedules.append(name)
     await _take_back(store)
-    async for page in reader.of_apps.runs_to_close(app):
-        await _go_on(reader, app)
+    async for page in _pages(reads, "runs_to_close", app):
+        await _go_on(reads, app)
         requests = [CancelRun(identifier, undo=False, by=by, note=because, bulk=bulk) for identifier in page]
         for cancelled in await asyncio.gather(*map(store.do, requests)):
             if cancelled is not None and cancelled.refused is None:
                 done.runs[cancelled.was] = done.runs.get(cancelled.was, 0) + 1
-    async for page in reader.of_apps.deliveries_to_close(app):
-        await _go_on(reader, app)
+    async for page in _pages(reads, "deliveries_to_close", app):
+        await _go_on(reads, app)
         discards = [RedoDelivery(one, discard=True, waiting=True, by=by, note=because, bulk=bulk) for one in page]
         done.messages += sum(was == "pending" for was in await asyncio.gather(*map(store.do, discards)))
-    for key in await reader.of_apps.alarms_to_close(app):
-        await _go_on(reader, app)
+    for key in await _names(reads, "alarms_to_close", app):
+        await _go_on(reads, app)
         await store.do(ChangeAlarm(key, "resolve", by=by, note=because, bulk=bulk))
         done.alarms.append(key)
-    await _go_on(reader, app)
+    await _go_on(reads, app)
     return done
 
 
-async def _go_on(reader: Reading, app: str) -> None:
+async def _go_on(reads: ReadsDatabase, app: str) -> None:
     """StillServed if its code was started meanwhile, which took the mark away: what is there now is that process's, and not to be closed."""
-    if app not in await reader.of_apps.retired():
+    if app not in await retired_apps(reads):
         message = (
             f"app {app} was started meanwhile, and is not retired: what was closed until then stays closed (`wakeful runs --state cancelled` lists runs). "
             "If one of its schedules is removed now, start it once more"

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import OWN_AGENTS
+from wakeful.stores.known import known_apps, loaded_last
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.triggers.at import At, at
 from wakeful.triggers.cron import Cron, cron
 from wakeful.triggers.every import Every, every
@@ -26,14 +28,6 @@ OPTIONS = (*RULES, "tz", *HOURS, *TIMING_FIELDS)
 
 Given = Mapping[str, Any]
 Shown = Mapping[str, Any]  # a schedule as it is shown
-
-
-class ReadsAgents(Protocol):
-    """What is known of apps and agents."""
-
-    async def apps(self) -> dict[str, set[str]]: ...
-
-    async def loaded_last(self, app: str, /) -> set[str]: ...
 
 
 # rules
@@ -142,18 +136,18 @@ def refuse_foreign(shown: Shown, verb: str, *, written_at: str | None = None) ->
     raise ConfigError(message)
 
 
-async def refuse_removal(reader: ReadsAgents, shown: Shown, *, written_at: str | None = None) -> None:
+async def refuse_removal(reads: ReadsDatabase, shown: Shown, *, written_at: str | None = None) -> None:
     """As refuse_foreign; but one of an agent that the code does not have any more may go."""
-    if shown["origin"] == "code" and shown["agent"] not in await reader.loaded_last(shown["app"]):
+    if shown["origin"] == "code" and shown["agent"] not in await loaded_last(reads, shown["app"]):
         return
     refuse_foreign(shown, "remove", written_at=written_at)
 
 
-async def app_for(reader: ReadsAgents, agent: str, app: str | None) -> tuple[str, bool]:
+async def app_for(reads: ReadsDatabase, agent: str, app: str | None) -> tuple[str, bool]:
     """The app whose agent is to be scheduled, and whether anybody is known to have it. NotFound, with a guess, for an agent or
     an app that cannot be meant.
     """
-    known = await reader.apps()
+    known = await known_apps(reads)
     if app is None:
         having = sorted(name for name, agents in known.items() if agent in agents)
         if len(having) > 1:
@@ -171,7 +165,7 @@ async def app_for(reader: ReadsAgents, agent: str, app: str | None) -> tuple[str
     if known and app not in known:
         message = f'no app "{app}" has worked on this store yet.{did_you_mean(app, known)}'
         raise NotFound(message)
-    agents = await reader.loaded_last(app) or known.get(app, set())
+    agents = await loaded_last(reads, app) or known.get(app, set())
     if agents and agent not in agents:
         message = f'app {app} has no agent "{agent}".{_guess(agent, agents)}'
         raise NotFound(message)

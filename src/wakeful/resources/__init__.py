@@ -9,7 +9,9 @@ in docs. A new noun:
 2. A verb is an async function `verb(desk, one, *, …)` that asks `desk.store.do(Request(…, by=desk.by, note=desk.note))`.
    It raises `Refused` or `Ambiguous`, or returns None if the thing is not there.
 3. Its name here, in `NOUNS`, and its line of help in `cli/__init__.py` (`COMMANDS`), with `TABLE` as its module.
-4. `make reference` writes `docs/reference/resources.md` anew; `tests/surface` walks the table.
+4. Its requests in `stores/verbs/`, with their places in `stores/verbs/table.py`; its queries in `stores/sql/`. CONTRIBUTING.md lists
+   all files.
+5. `make reference` writes `docs/reference/resources.md` anew; `tests/surface` walks the table.
 
 Not in these files: SQL, Starlette, argparse, rich, transactions, loops over many things (`operations/`).
 """

@@ -10,24 +10,11 @@ from wakeful.alarm_words import title_of, todo_of
 from wakeful.clock import SECOND, Microseconds, duration
 from wakeful.errors import did_you_mean
 from wakeful.model import AlarmState
-from wakeful.resources.declare import (
-    LONGEST_PAGE,
-    About,
-    Count,
-    Flag,
-    InPlace,
-    Listing,
-    Made,
-    Moment,
-    MomentOrNone,
-    Param,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-)
+from wakeful.resources.declare import Listing, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Count, Flag, InPlace, Made, Moment, MomentOrNone
+from wakeful.resources.parameters import LONGEST_PAGE, Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Line, Look, Table, clock_time, line, number, plain
 from wakeful.stores.verbs.alarms import AlarmVerb, ChangeAlarm
 
@@ -97,6 +84,11 @@ async def find(desk: Desk, key: str) -> AlarmWithChanges | None:
         one["changes"] = await desk.reads.rows(AlarmChange, "operations_on_alarm", key)
         return one
     return None
+
+
+async def runs_of(desk: Desk, key: str) -> list[str]:
+    """The dead and held runs that an alarm is about, the newest first."""
+    return [row[0] for row in await desk.reads.fetch("runs_of_alarm", key)]
 
 
 def tell(alarm: Alarm) -> None:

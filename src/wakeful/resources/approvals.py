@@ -14,24 +14,11 @@ from wakeful.errors import NotFound, Persistent, did_you_mean
 from wakeful.model import ApprovalState
 from wakeful.operations.answering import answer_approval, understand, which_stands
 from wakeful.operations.shape import expected, misfits
-from wakeful.resources.declare import (
-    About,
-    After,
-    AsJson,
-    Column,
-    Limit,
-    Listing,
-    MomentOrNone,
-    Page,
-    Param,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Typed,
-    Verb,
-)
+from wakeful.resources.declare import Column, Listing, Page, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, AsJson, MomentOrNone
+from wakeful.resources.parameters import After, Limit, Param, Typed
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Look, clock_time, in_json, line, plain, plain_lines
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX
 

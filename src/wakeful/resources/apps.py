@@ -13,9 +13,13 @@ from typing_extensions import TypedDict
 from wakeful.model import OWN_AGENTS
 from wakeful.operations import retiring
 from wakeful.operations.retiring import StillServed, plan_retirement, refuse_unknown
-from wakeful.resources.declare import About, Column, Count, Listing, Moment, Param, Refused, Resource, Verb
+from wakeful.resources.declare import Column, Listing, Resource, Verb
 from wakeful.resources.desk import NOW, Desk
+from wakeful.resources.fields import About, Count, Moment
+from wakeful.resources.parameters import Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Look, plain
+from wakeful.stores import known as stored
 
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
@@ -62,8 +66,13 @@ class Retirement(TypedDict):
 # reading
 
 
+async def names(desk: Desk) -> list[str]:
+    """The names of all apps that have worked on this store."""
+    return sorted(await stored.known_apps(desk.reads))
+
+
 async def apps(desk: Desk) -> list[App]:
-    known, retired = await desk.reader.apps(), await desk.reader.of_apps.retired()
+    known, retired = await stored.known_apps(desk.reads), await stored.retired_apps(desk.reads)
     workers = await counted(desk, "workers_of_apps", NOW)
     schedules, alarms = await counted(desk, "schedules_of_apps"), await counted(desk, "alarms_of_apps")
     return [
@@ -73,9 +82,9 @@ async def apps(desk: Desk) -> list[App]:
             workers=workers.get(name, 0),
             agents=sorted(one for one in known.get(name, ()) if not one.startswith(OWN_AGENTS)),
             schedules=schedules.get(name, 0),
-            runs=await desk.reader.of_apps.unfinished(name),
+            runs=await stored.unfinished(desk.reads, name),
             alarms=alarms.get(name, 0),
-            retired=retired.get(name),
+            retired=cast("RetiredBy | None", retired.get(name)),
         )
         for name in sorted(known.keys() | retired.keys())
     ]
@@ -91,10 +100,10 @@ Live = Annotated[bool, Param("although live workers serve it")]
 
 
 async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
-    plan = await plan_retirement(desk.reader, name)
+    plan = await plan_retirement(desk.reads, name)
     store = cast("DatabaseStore", desk.store)
     try:
-        done = await retiring.retire(desk.reader, store, plan, by=desk.by, note=desk.note, live=live)
+        done = await retiring.retire(desk.reads, store, plan, by=desk.by, note=desk.note, live=live)
     except StillServed as error:
         words = str(error) if desk.by.way == "cli" else str(error).replace("--live", '"live": true')
         raise Refused(words, kind="still-served", title="Live workers serve it") from None
@@ -103,12 +112,12 @@ async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
 
 async def plan(desk: Desk, name: str, *, live: Live = False) -> Retirement:
     del live
-    return cast("Retirement", (await plan_retirement(desk.reader, name)).to_json())
+    return cast("Retirement", (await plan_retirement(desk.reads, name)).to_json())
 
 
 async def retired_apps(desk: Desk, name: str, **_: Any) -> list[str]:
     """The app whose token it takes."""
-    await refuse_unknown(desk.reader, name)
+    await refuse_unknown(desk.reads, name)
     return [name]
 
 

@@ -10,8 +10,11 @@ from wakeful.clock import to_text
 from wakeful.errors import ConfigError
 from wakeful.operations import backfill as filling
 from wakeful.operations.pace import Pace, shown_rate
-from wakeful.resources.declare import About, Count, MomentOrNone, Param, Printed, Refused, Unfit, Verb, Worded
+from wakeful.resources.declare import Printed, Verb, Worded
 from wakeful.resources.desk import Course, Desk
+from wakeful.resources.fields import About, Count, MomentOrNone
+from wakeful.resources.parameters import Param
+from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.words import number, plain
 from wakeful.stores.verbs.processes import peers_of
 from wakeful.stores.verbs.schedules import next_schedule

@@ -11,9 +11,13 @@ from typing_extensions import TypedDict
 from wakeful.clock import to_text
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import ScheduleState
-from wakeful.resources.declare import About, Column, Count, Listing, Moment, MomentOrNone, OfApp, Resource, Verb
+from wakeful.resources.declare import Column, Listing, Resource, Verb
 from wakeful.resources.desk import Desk, Row
+from wakeful.resources.fields import About, Count, Moment, MomentOrNone
+from wakeful.resources.parameters import OfApp
+from wakeful.resources.processes import living
 from wakeful.resources.schedules import refusing
+from wakeful.resources.states import State
 from wakeful.resources.words import Look, plain
 from wakeful.stores.reads import json_of
 from wakeful.triggers.schedule import read_definition
@@ -66,7 +70,7 @@ async def checks(desk: Desk, *, app: OfApp = None) -> list[HeartbeatCheck]:
     remembered = {
         (state["app"], heartbeat, state["key"]): (state["value"] or {}).get("checks", {})
         for heartbeat in {row[2] for row in rows}
-        for state in await desk.reader.states(heartbeat)
+        for state in await desk.reads.rows(State, "list_states", heartbeat)
     }
     return [check_of(row, remembered) for row in rows]
 
@@ -108,7 +112,7 @@ async def run(desk: Desk, name: str) -> CheckRun:
     whole = find_check([one["name"] for one in await checks(desk, app=app)], name, app=app)
     with refusing():
         receipt = await desk.app.schedules.fire(whole, by=desk.by, note=desk.note)
-    if not any(one["state"] == "alive" and one["lease_left"] > 0 for one in await desk.reader.processes()):
+    if not await living(desk):
         desk.remark(f"no worker is alive on this store: `wakeful once {plain(desk.app.named)}` runs it here")
     return CheckRun(check=whole, event=receipt.id, run=receipt.runs[0] if receipt.runs else None)
 

@@ -7,21 +7,11 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from wakeful.model import CircuitState
-from wakeful.resources.declare import (
-    About,
-    Ambiguous,
-    Column,
-    Count,
-    Listing,
-    MomentOrNone,
-    OfApp,
-    Resource,
-    Seconds,
-    Show,
-    Verb,
-    WhichApp,
-)
+from wakeful.resources.declare import Column, Listing, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Count, MomentOrNone, Seconds
+from wakeful.resources.parameters import OfApp, WhichApp
+from wakeful.resources.refusals import Ambiguous
 from wakeful.resources.words import number, plain
 from wakeful.stores.verbs.circuits import CHANNEL, CloseCircuit
 

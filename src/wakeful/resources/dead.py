@@ -13,9 +13,11 @@ from wakeful.operations.quarantine import dead_inputs
 from wakeful.operations.redelivery import plan_redelivery
 from wakeful.operations.redo import Choice, plan_redo
 from wakeful.resources import deliveries, redo, runs
-from wakeful.resources.declare import UNSET, Listing, Param, Printed, Refused, Resource, Show, Verb
+from wakeful.resources.declare import Listing, Printed, Resource, Show, Verb
 from wakeful.resources.deliveries import Delivery, DeliveryRedoPlan, RedoneDelivery
 from wakeful.resources.desk import Desk
+from wakeful.resources.parameters import UNSET, Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.run_views import DeadGroup, RedoneRun, RunDetail, RunRedoPlan
 from wakeful.resources.run_words import show_delivery, show_letter
 from wakeful.resources.words import Look, Span, Table, plain
@@ -33,9 +35,9 @@ async def groups(
     error: Annotated[str | None, Param("only those whose error contains this", metavar="TEXT")] = None,
 ) -> list[DeadGroup]:
     choice = Choice(agent, error)
-    found = [one.to_json() for one in (await plan_redo(desk.reader, choice)).groups]
-    found += [one.to_json() for one in (await plan_redelivery(desk.reader, choice)).groups]
-    found += [] if agent or error else await dead_inputs(desk.reader)
+    found = [one.to_json() for one in (await plan_redo(desk.reads, choice)).groups]
+    found += [one.to_json() for one in (await plan_redelivery(desk.reads, choice)).groups]
+    found += [] if agent or error else await dead_inputs(desk.reads)
     return cast("list[DeadGroup]", found)
 
 

@@ -16,27 +16,13 @@ from wakeful.model import DeliveryState
 from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redelivery, redo_deliveries, why_not
 from wakeful.operations.redo import Choice
-from wakeful.resources.declare import (
-    After,
-    AsError,
-    AsJson,
-    Bulk,
-    Column,
-    Count,
-    Limit,
-    Listing,
-    MomentOrNone,
-    Page,
-    Param,
-    Planned,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import AsError, AsJson, Count, MomentOrNone
+from wakeful.resources.parameters import After, Limit, Param
+from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.words import Look, failure_line, in_json, number, plain, whole_json
+from wakeful.stores.known import apps_of_agent
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.triggers.past import read_past
@@ -184,8 +170,7 @@ def redo_plan(one: Delivery, word: str) -> DeliveryRedoPlan:
 
 
 async def app_of(desk: Desk, one: Delivery) -> list[str]:
-    run = await desk.reader.run(one["run"])
-    return [] if run is None else [run["app"]]
+    return [row[0] for row in await desk.reads.fetch("app_by_run", one["run"])]
 
 
 def refusal(identifier: str, state: str, *, discard: bool) -> Refused:
@@ -264,7 +249,7 @@ async def plan_discards(
 async def planned_many(desk: Desk, word: str, channel: str | None, error: str | None, until: str | None) -> Planned:
     present = await desk.reads.time()
     last = None if until is None else past(until, present)
-    plan = await plan_redelivery(desk.reader, Choice(None, error, last), channel)
+    plan = await plan_redelivery(desk.reads, Choice(None, error, last), channel)
     # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
     more = {"until": to_text(present if last is None else last)} if desk.by.way == "http" else {}
     return Planned(len(plan.letters), plan.to_json(), (plan, word), more)
@@ -288,12 +273,12 @@ async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
 
 async def apps_of(desk: Desk, planned: Planned) -> list[str]:
     agents = dict.fromkeys(letter["agent"] for letter in planned.work[0].letters)
-    return [app for agent in agents for app in await desk.reader.apps_of_agent(agent)]
+    return [app for agent in agents for app in await apps_of_agent(desk.reads, agent)]
 
 
 def groups_of(planned: Planned, _: Look) -> list[str]:
     plan: DeliveryPlan = planned.work[0]
-    return [f"{len(one.letters):>7,}  to {plain(one.channel)}  {plain(one.signature)}" for one in plan.groups]
+    return [f"{len(one.letters):>7,}  to {plain(one.name)}  {plain(one.signature)}" for one in plan.groups]
 
 
 def would(planned: Planned, _: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ await desk.store.do(CloseCircuit(…, by=desk.by, note=desk.note))
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
@@ -14,12 +14,14 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
 from pydantic_core import from_json
 from typing_extensions import get_type_hints
 
-from wakeful.clock import Microseconds, seconds, to_text
+from wakeful.clock import seconds, to_text
 from wakeful.errors import WakefulError
 from wakeful.operations.pace import Pace, Progress, nobody_looks
-from wakeful.resources.declare import AsCutJson, AsError, AsFlag, AsJson, AsMoment, InSeconds, Made, Page, Scope
+from wakeful.resources.declare import Page, Scope
+from wakeful.resources.fields import AsCutJson, AsError, AsFlag, AsJson, AsMoment, InSeconds, Made
+from wakeful.stores.health import health
 from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it as theirs
-from wakeful.stores.reads import cursor_of, next_of, shown
+from wakeful.stores.reads import ReadsDatabase, cursor_of, next_of, shown
 from wakeful.stores.request import Actor, Doer
 from wakeful.stores.shown_errors import shown_error
 
@@ -28,11 +30,8 @@ R = TypeVar("R")
 Row = Sequence[Any]
 
 
-class Reads:
-    """Reads what is stored, by the names of queries. `reader` has what no resource reads yet."""
-
-    def __init__(self, reader: Any) -> None:
-        self.reader = reader
+class Reads(ReadsDatabase):
+    """Reads rows as views, by the names of queries."""
 
     async def rows(self, view: type[V], query: str, *parameters: Any) -> list[V]:
         """The rows of a query as views. Its columns have the names of the view's fields, in their order."""
@@ -43,15 +42,9 @@ class Reads:
         rows = await self.fetch(query, cursor_of(after), limit + 1, *parameters)
         return Page(views(view, [row[1:] for row in rows[:limit]]), next_of(rows, limit))
 
-    async def fetch(self, query: str, *parameters: Any) -> list[Row]:
-        """The rows as they are, for views that are put together by hand."""
-        rows: list[Row] = await self.reader.fetch(query, *parameters)
-        return rows
-
-    async def time(self) -> Microseconds:
-        """The store's own time."""
-        present: Microseconds = await self.reader.time()
-        return present
+    async def health(self) -> dict[str, Any]:
+        """The store and its schema. Raises StoreUnavailable or SchemaMismatch."""
+        return await health(self)
 
 
 @dataclass(slots=True)
@@ -80,6 +73,9 @@ class Course:
     ended: Callable[[], None] = lambda: None
 
 
+Story = Callable[[Reads, str], Awaitable[Mapping[str, Any] | None]]
+
+
 @dataclass(slots=True)
 class Desk:
     """One piece of work of one actor."""
@@ -92,6 +88,7 @@ class Desk:
     course: Course | None = None
     scopes: frozenset[Scope] | None = None  # what the actor may do; None: everything
     remark: Callable[[str], None] = lambda _: None  # what a person at a shell should know beside the answer
+    story: Story | None = None  # tells the story of an id; the room `why` stands above this one
 
     @property
     def store(self) -> Doer:
@@ -108,15 +105,10 @@ class Desk:
             raise WakefulError(message)
         return self.code
 
-    @property
-    def reader(self) -> Any:
-        """The reader of the nouns that are no resources yet."""
-        return self.reads.reader
 
-
-def looking(reader: Any) -> Desk:
+def looking(reads: Reads) -> Desk:
     """A desk for code that only reads."""
-    return Desk(Reads(reader), Actor("", "code"))
+    return Desk(reads, Actor("", "code"))
 
 
 # how a row becomes a view

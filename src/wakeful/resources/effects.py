@@ -14,33 +14,20 @@ from typing import Annotated, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.model import EffectState
+from wakeful.model import EffectState, Safety
 from wakeful.operations.held import plan_settling, settle, settle_held, which_stands
 from wakeful.operations.pace import Pace, Progress, shown_rate
 from wakeful.operations.results import option
 from wakeful.operations.shape import expected
-from wakeful.resources.declare import (
-    UNSET,
-    About,
-    After,
-    Bulk,
-    Column,
-    Count,
-    Limit,
-    Listing,
-    MomentOrNone,
-    Page,
-    Param,
-    Planned,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-)
+from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.failures import failure_lines
+from wakeful.resources.fields import About, AsCutJson, AsError, AsJson, Count, MomentOrNone
+from wakeful.resources.parameters import UNSET, After, Limit, Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Line, Look, ago, clock_time, in_json, line, number, plain
-from wakeful.stores.reads import SHORTEST_PREFIX
+from wakeful.stores.known import apps_of_agent
+from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
 from wakeful.values import arguments_of, to_text
 
 OPTION = re.compile(r"--result '(.*?)'")
@@ -62,12 +49,12 @@ class Effect(TypedDict):
 
     id: str
     action: str
-    safety: str
+    safety: Safety
     state: EffectState
     reason: str | None
-    arguments: Any
-    result: Any
-    error: dict[str, Any] | None
+    arguments: Annotated[Any, AsCutJson()]
+    result: Annotated[Any, AsJson()]
+    error: Annotated[dict[str, Any] | None, AsError()]
     tries: Count
     attempt: Count
     opened_at: MomentOrNone
@@ -87,6 +74,7 @@ class EffectDetail(Effect):
 
     returns: Annotated[
         dict[str, Any] | None,
+        AsJson(),
         About("The JSON schema of the result that its run needs; null if that is not known, or if no code reads it"),
     ]
 
@@ -137,15 +125,18 @@ async def effects(
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Effect]:
-    chosen = {name: given for name, given in (("agent", agent), ("action", action)) if given is not None}
-    page = await desk.reader.effects(state=state, limit=limit, after=after, **chosen)
-    return Page(page["effects"], page["next"])
+    return await desk.reads.page(Effect, "page_of_effects", state, agent, action, limit=limit, after=after)
 
 
 async def find(desk: Desk, key: str) -> EffectDetail | None:
     """By its id, by the operation id that the service was told, or by the unambiguous beginning of one."""
-    found: EffectDetail | None = await desk.reader.effect(key)
-    return found
+    upper = key + (LAST_CHARACTER if len(key) >= SHORTEST_PREFIX else "\x01")
+    found = await desk.reads.rows(EffectDetail, "find_effects", key, upper)
+    found = found or await desk.reads.rows(EffectDetail, "find_effects_by_operation", key, upper)
+    exact = [one for one in found if key in {one["id"], one["operation"]}]
+    if len(found) > 1 and not exact:
+        raise several(key, "effect", [f"{one['id']} ({one['action']}, {one['state']})" for one in found])
+    return next(iter(exact or found), None)
 
 
 async def missing(_: Desk, key: str) -> str:
@@ -292,7 +283,7 @@ Everything = Annotated[bool, Param("all that are held", http="all", flag="--all"
 
 
 async def planned(desk: Desk, verb: str, agent: str | None, action: str | None, result: Any = UNSET) -> Planned:
-    plan = await plan_settling(desk.reader, agent=agent, action=action)
+    plan = await plan_settling(desk.reads, agent=agent, action=action)
     if not plan.effects:
         raise NotFound(await no_such(desk, agent, action))
     wrong = plan.unfit(verb, text_of(result))
@@ -303,7 +294,7 @@ async def planned(desk: Desk, verb: str, agent: str | None, action: str | None, 
 async def no_such(desk: Desk, agent: str | None, action: str | None) -> str:
     if desk.by.way != "cli":
         return "no held effect is like that: GET /v1/effects?state=held lists what there is"
-    everything = (await plan_settling(desk.reader)).effects
+    everything = (await plan_settling(desk.reads)).effects
     guess = ""
     for given, known in ((agent, {one.agent for one in everything}), (action, {one.action for one in everything})):
         if given is not None and given not in known:
@@ -372,13 +363,12 @@ def became(done: int, plan: Planned, _: Look) -> list[str]:
 
 
 async def app_of(desk: Desk, effect: EffectDetail) -> list[str]:
-    run = await desk.reader.run(effect["run"])
-    return [] if run is None else [run["app"]]
+    return [row[0] for row in await desk.reads.fetch("app_by_run", effect["run"])]
 
 
 async def apps_of(desk: Desk, plan: Planned) -> list[str]:
     agents = dict.fromkeys(one.agent for one in plan.work[1].effects)
-    return [app for agent in agents for app in await desk.reader.apps_of_agent(agent)]
+    return [app for agent in agents for app in await apps_of_agent(desk.reads, agent)]
 
 
 def verb_of(

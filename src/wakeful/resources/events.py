@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, cast
 
 from typing_extensions import TypedDict
 
+from wakeful.clock import to_text
 from wakeful.intake.quarantine import TYPE
 from wakeful.model import AdmissionState
-from wakeful.resources.declare import (
-    About,
-    After,
-    Column,
-    Count,
-    Limit,
-    Listing,
-    Moment,
-    MomentOrNone,
-    Page,
-    Param,
-    Resource,
-    Show,
-    Unfit,
-)
-from wakeful.resources.desk import Desk
-from wakeful.resources.quarantine_views import removed
+from wakeful.resources.declare import Column, Listing, Page, Resource, Show
+from wakeful.resources.desk import Desk, views
+from wakeful.resources.fields import About, Count, Moment, MomentOrNone
+from wakeful.resources.parameters import After, Limit, Param
+from wakeful.resources.quarantine_reading import input_of, no_inputs, page_of_inputs
+from wakeful.resources.quarantine_views import Quarantined
+from wakeful.resources.refusals import Unfit
 from wakeful.resources.words import Line, Look, Table, line, plain
+from wakeful.stores.reads import json_of
 from wakeful.stores.verbs.take_in import QuarantineKind
 
 State = Literal["accepted", "expired", "unmatched", "quarantined"]
@@ -67,37 +59,9 @@ class Waited(TypedDict):
     agent: str
 
 
-class QuarantinedEvent(TypedDict):
-    """The event that a quarantined input is stored as."""
-
-    source: str
-    id: str
-
-
-class BecameEvents(TypedDict):
-    """What a quarantined input became."""
-
-    key: Annotated[str, About("Of the first event")]
-    events: Count
-
-
-class QuarantineOfEvent(TypedDict):
+class QuarantineOfEvent(Quarantined):
     """Why an event is in quarantine, and what became of it."""
 
-    key: str
-    app: str
-    source: str
-    kind: QuarantineKind
-    state: Literal["kept", "released", "discarded"]
-    reason: str | None
-    size: Annotated[Count, About("Bytes")]
-    came: Annotated[Count, About("How many times")]
-    first_at: Moment
-    became: BecameEvents | None
-    settled_by: str | None
-    settled_at: MomentOrNone
-    note: str | None
-    event: QuarantinedEvent
     headers: NotRequired[Annotated[dict[str, Any] | None, About("What came along with it")]]
     form: NotRequired[Literal["raw", "event"]]
 
@@ -110,8 +74,8 @@ class ReleasedFrom(TypedDict):
     at: MomentOrNone
 
 
-class StoredEvent(TypedDict):
-    """An event that came in."""
+class EventRow(TypedDict):
+    """An event as every listing shows it."""
 
     key: Annotated[str, About("Its name in this store", example="ff29f843924b871a6b305d778a")]
     app: str
@@ -123,6 +87,11 @@ class StoredEvent(TypedDict):
     reason: Annotated[str | None, About("Why it is in this state")]
     duplicates: Annotated[Count, About("How often it came again")]
     accepted_at: Moment
+
+
+class StoredEvent(EventRow):
+    """An event that came in."""
+
     envelope: NotRequired[Annotated[dict[str, Any] | None, About("Of one event: all of it; null once it was removed")]]
     payload_removed: NotRequired[Annotated[bool, About("Of one event: its retention time is over")]]
     admissions: NotRequired[Annotated[list[Admission], About("Of one event: what became of it, by agent")]]
@@ -159,15 +128,15 @@ async def events(
     if source is not None or kind is not None:
         detail = "source and kind are for quarantined"
         raise Unfit(detail, "source" if kind is None else "kind", typed="--source and --kind are for --quarantined")
-    page = await desk.reader.events(type=type, state=state, id=event, limit=limit, after=after)
-    return Page(page["events"], page["next"])
+    page = await desk.reads.page(EventRow, "list_events", type, state, event, limit=limit, after=after)
+    return cast("Page[StoredEvent]", page)
 
 
 async def in_quarantine(
     desk: Desk, source: str | None, kind: str | None, limit: int, after: str | None
 ) -> Page[StoredEvent]:
     """What is in quarantine as events, each with what is known of it beyond that."""
-    page = await desk.reader.quarantine(source=source, kind=kind, limit=limit, after=after)
+    page = await page_of_inputs(desk, source=source, kind=kind, limit=limit, after=after)
     found = [
         StoredEvent(
             key=one["key"],
@@ -180,24 +149,52 @@ async def in_quarantine(
             reason=one["reason"],
             duplicates=one["came"] - 1,
             accepted_at=one["first_at"],
-            quarantine=one,
+            quarantine=cast("QuarantineOfEvent", one),
         )
-        for one in page["quarantine"]
+        for one in page.items
     ]
-    return Page(found, page["next"], last=[removed(one) for one in page["unverified"]["cut"]])
+    return Page(found, page.next, last=page.last)
 
 
 async def find(desk: Desk, key: str) -> StoredEvent | None:
-    found: StoredEvent | None = await desk.reader.event(key)
-    return found
+    """Everything about one event, by its key or its id; the newest where several sources used that id."""
+    rows = await desk.reads.fetch("find_events", key)
+    if not rows:
+        return None
+    seq, *columns, envelope = rows[0]
+    (one,) = views(EventRow, [columns])
+    conflicts = await desk.reads.fetch("list_conflicts", seq)
+    return StoredEvent(
+        **one,
+        envelope=json_of(envelope),
+        payload_removed=not envelope,
+        admissions=await desk.reads.rows(Admission, "list_admissions", seq),
+        conflicts=[EventConflict(envelope=json_of(other), seen_at=to_text(seen) or "") for _, other, seen in conflicts],
+        decisions=await desk.reads.rows(Decision, "list_decisions", seq),
+        waited=await desk.reads.rows(Waited, "who_waited", seq),
+        same_id=len(rows) - 1,
+        quarantine=await quarantine_of(desk, one["key"]) if one["state"] == "quarantined" else None,
+        released_from=await released_from(desk, one["key"]),
+    )
+
+
+async def quarantine_of(desk: Desk, key: str) -> QuarantineOfEvent | None:
+    """Why an event is in quarantine, and what became of it; its bytes are in the envelope."""
+    found = await input_of(desk, key)
+    kept = None if found is None else {name: one for name, one in found.items() if name not in {"raw", "received"}}
+    return cast("QuarantineOfEvent | None", kept)
+
+
+async def released_from(desk: Desk, key: str) -> ReleasedFrom | None:
+    """The input that an event was made of, if that was in quarantine before."""
+    found = await desk.reads.rows(ReleasedFrom, "released_from", key)
+    return min(found, key=lambda one: one["at"] or "", default=None)
 
 
 async def none(desk: Desk, *, quarantined: bool = False, **_: Any) -> str:
     if quarantined:
-        first = await desk.reader.quarantine(limit=1)
-        some = first["quarantine"] or first["unverified"]["cut"]
-        return "nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was"
-    if (await desk.reader.events(limit=1))["events"]:
+        return await no_inputs(desk)
+    if (await events(desk, limit=1)).items:
         return "no events like that"
     return "no events yet. Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`."
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.declare import About, Column, Listing, MomentOrNone, OfApp, Resource
+from wakeful.resources.declare import Column, Listing, Resource
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, MomentOrNone
+from wakeful.resources.parameters import OfApp
 from wakeful.resources.words import Look, plain
 from wakeful.watch.absence import WORDS, Kind
+from wakeful.watch.listing import listed
 
 
 class Expectation(TypedDict):
@@ -29,8 +32,8 @@ class Expectation(TypedDict):
 
 
 async def expectations(desk: Desk, *, app: OfApp = None) -> list[Expectation]:
-    found: list[Expectation] = await desk.reader.expectations()
-    return [one for one in found if app in {None, one["app"]}]
+    found = await listed(desk.reads.database)
+    return [cast("Expectation", one) for one in found if app in {None, one["app"]}]
 
 
 async def none(_: Desk, *, app: str | None = None) -> str:

@@ -10,9 +10,13 @@ from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, Progress, shown_rate
-from wakeful.resources.declare import Bulk, Param, Planned, Unfit
+from wakeful.resources.declare import Bulk, Planned
 from wakeful.resources.desk import Desk
+from wakeful.resources.parameters import Param
+from wakeful.resources.refusals import Unfit
 from wakeful.resources.words import Look, number, plain
+from wakeful.stores.guards import read_guards
+from wakeful.stores.known import known_agents
 
 A_TIME = "RFC 3339, a date, or how long ago, like 2h"
 NEEDED = "type, from and agent are needed"
@@ -82,7 +86,7 @@ async def plan_events(
     try:
         first, last = read_window(since, to, now=present)
         feeding = Feeding(events, first, last, agent, app, denied)
-        plan = await plan_feed(desk.reader, feeding)
+        plan = await plan_feed(desk.reads, feeding)
     except ValueError as error:
         hint = "" if app is not None or "apps" not in str(error) else " with --app APP"
         raise Unfit(str(error), "from", typed=f"replay: {error}{hint}") from None
@@ -100,14 +104,14 @@ async def plan_events(
 
 
 async def refuse_keyed(desk: Desk, agent: str) -> None:
-    if agent in await desk.reader.keyed_agents():
+    if any(one == agent for (one,) in await desk.reads.fetch("keyed_agents")):
         message = f"runs of agent {plain(agent)} go in order of their key, which its code tells: add --app APP"
         raise Unfit(message, "agent", typed=message)
 
 
 async def doubt_about(desk: Desk, agent: str) -> tuple[str, str] | None:
     """An agent that never had to do with an event may be new, or misspelt."""
-    known = await desk.reader.known_agents()
+    known = await known_agents(desk.reads)
     if agent in known:
         return None
     words = f'no agent "{plain(agent)}" ever had to do with an event here.{did_you_mean(agent, known)}'
@@ -122,7 +126,7 @@ async def feed_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
     agents = None if desk.code is None else desk.code.agents
     return await feed_events(
         desk.store,
-        desk.reader,
+        desk.reads,
         work.feeding,
         work.plan,
         by=desk.by,
@@ -137,7 +141,7 @@ async def feed_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
 
 async def apps_of(desk: Desk, _: Planned) -> list[str]:
     """Without an app, all that are guarded: any of them may have the events."""
-    return [app for app, _ in await desk.reader.guards()] if desk.code is None else [desk.code.agents.name]
+    return [app for app, _ in await read_guards(desk.reads)] if desk.code is None else [desk.code.agents.name]
 
 
 def would(planned: Planned, given: Mapping[str, Any]) -> str:

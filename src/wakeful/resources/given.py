@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from typing_extensions import get_type_hints
 
 from wakeful.errors import did_you_mean
-from wakeful.resources.declare import NEEDED, Param
+from wakeful.resources.parameters import NEEDED, Param
 
 Kind = Literal["text", "flag", "number", "choice", "json"]
 REQUIRED = inspect.Parameter.empty

@@ -6,8 +6,10 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.declare import About, Column, Count, Listing, Moment, OfApp, Resource
+from wakeful.resources.declare import Column, Listing, Resource
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Count, Moment, MomentOrNone
+from wakeful.resources.parameters import OfApp
 
 
 class Lock(TypedDict):
@@ -24,6 +26,21 @@ class Lock(TypedDict):
 
 async def locks(desk: Desk, *, app: OfApp = None) -> list[Lock]:
     return [one for one in await desk.reads.rows(Lock, "list_locks") if app in {None, one["app"]}]
+
+
+class AwaitedLock(TypedDict):
+    """A lock that a run waits for, and the run that has it."""
+
+    name: str
+    since: Moment
+    run: str | None
+    agent: str | None
+    taken_at: MomentOrNone
+
+
+async def awaited_by(desk: Desk, run: str) -> list[AwaitedLock]:
+    """The locks that a run waits for, by its whole id."""
+    return await desk.reads.rows(AwaitedLock, "waits_for_locks", run)
 
 
 RESOURCE = Resource(

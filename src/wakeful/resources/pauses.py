@@ -13,21 +13,11 @@ from typing_extensions import TypedDict
 from wakeful.errors import NotFound
 from wakeful.operations.pausing import ALL, apps_to_change
 from wakeful.rate import Rate
-from wakeful.resources.declare import (
-    NEEDED,
-    About,
-    Alias,
-    Column,
-    Flag,
-    Listing,
-    Moment,
-    OfApp,
-    Param,
-    Resource,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Alias, Column, Listing, Resource, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Flag, Moment
+from wakeful.resources.parameters import NEEDED, OfApp, Param
+from wakeful.resources.refusals import Unfit
 from wakeful.resources.words import plain
 from wakeful.stores.verbs.pauses import ChangePause
 
@@ -123,7 +113,7 @@ async def app_meant(desk: Desk, agent: str | None, app: str | None, *, everythin
     if agent is not None and app in {None, own.name}:
         own.refuse_unknown(agent)
     elif agent is not None:
-        await apps_to_change(desk.reader, agent, app)
+        await apps_to_change(desk.reads, agent, app)
     return app or str(own.name)
 
 
@@ -155,7 +145,7 @@ def refuse_no_rate(rate: str | None) -> None:
 
 
 async def pause_here(desk: Desk, *, agent: str, app: str | None = None) -> PausedHere:
-    apps = await apps_to_change(desk.reader, named(agent), app)
+    apps = await apps_to_change(desk.reads, named(agent), app)
     return PausedHere(paused=[await change_here(desk, one, agent, paused=True) for one in apps])
 
 
@@ -176,7 +166,7 @@ def named(agent: str | None) -> str:
 
 async def held_up(desk: Desk, agent: str, app: str | None) -> list[str]:
     """The apps of those that are meant in which it is paused, or comes back at a rate. NotFound if there is none."""
-    meant, present = await apps_to_change(desk.reader, agent, app), await pauses(desk)
+    meant, present = await apps_to_change(desk.reads, agent, app), await pauses(desk)
     found = [one for one in meant if any(p["app"] == one and (p["agent"] or ALL) == agent for p in present)]
     if not found:
         raise NotFound(not_paused(present, meant, agent))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from typing_extensions import TypedDict
@@ -18,32 +19,12 @@ from wakeful.operations.pace import Pace, Progress
 from wakeful.operations.quarantine import Ended, discard, end_all, kept_places, release
 from wakeful.redaction import redact_base64, redact_bytes
 from wakeful.resources import sources
-from wakeful.resources.declare import (
-    After,
-    Bulk,
-    Column,
-    Limit,
-    Listing,
-    Page,
-    Param,
-    Planned,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-)
+from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
-from wakeful.resources.quarantine_views import (
-    EndedInput,
-    EndedInputs,
-    Quarantined,
-    QuarantinedDetail,
-    Room,
-    State,
-    WithRoom,
-    removed,
-)
+from wakeful.resources.parameters import After, Limit, Param
+from wakeful.resources.quarantine_reading import input_of, no_inputs, page_of_inputs
+from wakeful.resources.quarantine_views import EndedInput, EndedInputs, Quarantined, QuarantinedDetail, State, WithRoom
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Aside, Look, clock_time, line, number, plain, plain_lines
 from wakeful.stores.verbs.take_in import QuarantineKind
 
@@ -72,20 +53,16 @@ async def quarantine(
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Quarantined]:
-    page = await desk.reader.quarantine(app=app, source=source, kind=kind, state=state, limit=limit, after=after)
-    room: Room = page["unverified"]
-    return Page(page["quarantine"], page["next"], {"unverified": room}, [removed(one) for one in room["cut"]])
+    return await page_of_inputs(desk, app=app, source=source, kind=kind, state=state, limit=limit, after=after)
 
 
 async def none(desk: Desk, **_: Any) -> str:
-    first = await quarantine(desk, limit=1)
-    some = first.items or first.last
-    return "nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was"
+    return await no_inputs(desk)
 
 
 async def find(desk: Desk, identifier: str) -> QuarantinedDetail | None:
     """By its key or the beginning of it, or by its event's id. Secrets that are known here are not shown."""
-    found = await desk.reader.quarantined(identifier)
+    found = await input_of(desk, identifier)
     if found is None:
         return None
     raw = None if found["raw"] is None else redact_base64(found["raw"])
@@ -135,7 +112,7 @@ def in_words(raw: bytes) -> str:
 
 
 async def raw_of(desk: Desk, one: QuarantinedDetail) -> bytes:
-    found = await desk.reader.quarantined(one["key"])
+    found = await input_of(desk, one["key"])
     if found is None or found["raw"] is None:
         message = f"the bytes of {one['key']} were removed when their retention time was over"
         raise NotFound(message)
@@ -160,7 +137,7 @@ Trust = Annotated[
 
 
 async def release_one(desk: Desk, one: QuarantinedDetail, *, trust: Trust = False) -> EndedInput | None:
-    found, releasing = await desk.reader.quarantined(one["key"]), releasing_of(desk)
+    found, releasing = await input_of(desk, one["key"]), releasing_of(desk)
     if found is None:
         return None
     return answer(await release(ending(desk), releasing, found, by=desk.by, note=desk.note, trust=trust))
@@ -253,7 +230,7 @@ async def plan_discard(
 async def planned(
     desk: Desk, verb: str, app: str, source: str, kind: str | None, after: str | None, *, trust: bool = False
 ) -> Planned:
-    places = await kept_places(desk.reader, app, source, kind, place_of(after))
+    places = await kept_places(desk.reads, app, source, kind, place_of(after))
     if not places:
         where = "see `wakeful quarantine`" if desk.by.way == "cli" else "GET /v1/quarantine lists what there is"
         message = f"nothing of source {plain(source)} of app {app} is in quarantine: {where}"
@@ -293,7 +270,7 @@ async def settle_some(desk: Desk, plan: Planned, most: int, pace: Pace, progress
     places = work["places"][:most]
     tally = await end_all(
         ending(desk),
-        desk.reader,
+        partial(input_of, desk),
         [key for _, key in places],
         releasing_of(desk) if work["verb"] == "release" else None,
         app=work["app"],

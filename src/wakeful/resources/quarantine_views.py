@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.declare import About, Count, InBase64, Moment, MomentOrNone
+from wakeful.resources.fields import About, Count, InBase64, Moment, MomentOrNone
 from wakeful.resources.words import number, plain
 from wakeful.size import in_bytes
 from wakeful.stores.verbs.quarantine_room import WhyCut

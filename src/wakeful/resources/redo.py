@@ -17,11 +17,14 @@ from wakeful.operations.pace import Pace, Progress, shown_rate
 from wakeful.operations.redelivery import plan_redelivery
 from wakeful.operations.redo import Choice, Plan, plan_redo, redo_letters
 from wakeful.resources import deliveries
-from wakeful.resources.declare import UNSET, Bulk, Param, Planned, Printed, Refused
+from wakeful.resources.declare import Bulk, Planned, Printed
 from wakeful.resources.desk import Desk
 from wakeful.resources.feeding import FEEDING
+from wakeful.resources.parameters import UNSET, Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.run_views import Redone, RedoneRun, RunDetail, RunRedoPlan
 from wakeful.resources.words import Aside, Look, number, plain
+from wakeful.stores.known import apps_of_agent, known_agents
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.values import to_text
 
@@ -172,12 +175,12 @@ async def planned_many(desk: Desk, word: str, agent: str | None, error: str | No
     present = await desk.reads.time()
     last = None if until is None else deliveries.past(until, present)
     choice = Choice(agent, error, last)
-    plan = await plan_redo(desk.reader, choice)
+    plan = await plan_redo(desk.reads, choice)
     if desk.by.way == "http":
         # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
         more = {"until": time_text(present if last is None else last)}
         return Planned(len(plan.letters), plan.to_json(), (plan, word), more)
-    others = len((await plan_redelivery(desk.reader, choice)).letters)
+    others = len((await plan_redelivery(desk.reads, choice)).letters)
     also = f"{number(others, 'dead delivery')} like that: `wakeful deliveries {word} --all` is for those"
     if not plan.letters:
         raise NotFound(await no_such(desk, agent, also if others else None))
@@ -187,7 +190,7 @@ async def planned_many(desk: Desk, word: str, agent: str | None, error: str | No
 
 
 async def no_such(desk: Desk, agent: str | None, also: str | None) -> str:
-    known = [] if agent is None else await desk.reader.known_agents()
+    known = [] if agent is None else await known_agents(desk.reads)
     if agent is not None and agent not in known:
         guess = did_you_mean(agent, known)
         return f'no agent "{plain(agent)}" ever had to do with an event here.{guess} See `wakeful dead list`'
@@ -210,12 +213,12 @@ async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
 
 async def apps_of(desk: Desk, planned: Planned) -> list[str]:
     agents = dict.fromkeys(letter["agent"] for letter in planned.work[0].letters)
-    return [app for agent in agents for app in await desk.reader.apps_of_agent(agent)]
+    return [app for agent in agents for app in await apps_of_agent(desk.reads, agent)]
 
 
 def groups_of(planned: Planned, _: Look) -> list[str]:
     plan: Plan = planned.work[0]
-    return [f"{len(one.letters):>7,}  {plain(one.agent)}  {plain(one.signature)}" for one in plan.groups]
+    return [f"{len(one.letters):>7,}  {plain(one.name)}  {plain(one.signature)}" for one in plan.groups]
 
 
 def would(planned: Planned, given: Mapping[str, Any]) -> str:

@@ -12,26 +12,12 @@ from typing_extensions import TypedDict
 from wakeful.clock import to_text
 from wakeful.errors import ConfigError, IdempotencyConflict, InvalidTime, NotFound, TooLate, did_you_mean
 from wakeful.model import FINAL_RUN_STATES, ReminderState
-from wakeful.resources.declare import (
-    LONGEST_PAGE,
-    About,
-    After,
-    Ambiguous,
-    Column,
-    Limit,
-    Listing,
-    Made,
-    Moment,
-    MomentOrNone,
-    OfApp,
-    Page,
-    Param,
-    Refused,
-    Resource,
-    Show,
-    Verb,
-)
+from wakeful.resources.apps import names
+from wakeful.resources.declare import Column, Listing, Page, Resource, Show, Verb
 from wakeful.resources.desk import Desk, Row
+from wakeful.resources.fields import About, Made, Moment, MomentOrNone
+from wakeful.resources.parameters import LONGEST_PAGE, After, Limit, OfApp, Param
+from wakeful.resources.refusals import Ambiguous, Refused
 from wakeful.resources.words import Line, line, moment, now, plain, plain_lines
 from wakeful.stores.reads import LAST_CHARACTER, cursor_of
 from wakeful.triggers import reminders as keeping
@@ -133,8 +119,8 @@ async def none(desk: Desk, **_: Any) -> str:
 
 
 async def told(desk: Desk, one: Reminder) -> list[Line]:
-    story = (await desk.reader.why(one["id"]) or {"story": []})["story"]
-    return [line(plain_lines(sentence)) for sentence in story]
+    told = None if desk.story is None else await desk.story(desk.reads, one["id"])
+    return [line(plain_lines(sentence)) for sentence in (told or {"story": []})["story"]]
 
 
 # what is done
@@ -177,7 +163,7 @@ def kept_by(desk: Desk, app: str) -> Any:
 
 async def the_app(desk: Desk) -> str:
     """The one app that works on this store: a reminder needs none of its code."""
-    known: list[str] = sorted(await desk.reader.apps())
+    known = await names(desk)
     if len(known) != 1:
         apps = f"several apps ({', '.join(map(plain, known))})" if known else "no app yet"
         message = f"whose reminder? This store has {apps}"

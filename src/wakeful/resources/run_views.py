@@ -1,4 +1,4 @@
-"""What is answered about a run: in a listing, and about one of them, with every key and its type."""
+"""Views of runs: a run in a listing, everything about one, and the answers of its verbs, with every key and its type."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Annotated, Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from wakeful.model import DeliveryState, EffectState, RunState, Safety
-from wakeful.resources.declare import About, Count, Moment, MomentOrNone
+from wakeful.model import RunState
+from wakeful.resources.deliveries import Delivery
+from wakeful.resources.effects import Effect
 from wakeful.resources.events import Decision
+from wakeful.resources.fields import About, AsError, AsJson, Count, Flag, Moment, MomentOrNone
 
-Failure = Annotated[dict[str, Any] | None, About("type, message, failure, traceback, …")]
+Failure = Annotated[dict[str, Any] | None, AsError(), About("type, message, failure, traceback, …")]
 
 
 class EventOfRun(TypedDict):
@@ -177,52 +179,9 @@ class Remedy(TypedDict):
     verb: str
     operator: str | None
     note: str | None
-    data: Any
+    data: Annotated[Any, AsJson()]
     error: Failure
     done_at: MomentOrNone
-
-
-class EffectOfRun(TypedDict):
-    """An effect of the run, as `GET /v1/effects` lists it."""
-
-    id: str
-    action: str
-    safety: Safety
-    state: EffectState
-    reason: str | None
-    arguments: Any
-    result: Any
-    error: Failure
-    tries: Count
-    attempt: int
-    opened_at: MomentOrNone
-    settled_at: MomentOrNone
-    settled_by: str | None
-    note: str | None
-    run: str
-    agent: str
-    undoes: str | None
-    once: str | None
-    operation: str | None
-    follows: str | None
-
-
-class DeliveryOfRun(TypedDict):
-    """A message of the run, as `GET /v1/deliveries` lists it."""
-
-    id: str
-    channel: str
-    state: DeliveryState
-    reason: str | None
-    message: Any
-    subject: str | None
-    error: Failure
-    tries: Count
-    due_at: MomentOrNone
-    committed_at: MomentOrNone
-    settled_at: MomentOrNone
-    run: str
-    agent: str
 
 
 class OutcomeOfRun(TypedDict):
@@ -262,15 +221,24 @@ class RunDetail(Run):
     steps: list[StepOfRun]
     history: Annotated[list[AttemptOfRun], About("Every claim of it")]
     remedies: Annotated[list[Remedy], About("What people did to it")]
-    effects: list[EffectOfRun]
+    effects: list[Effect]
     decisions: list[Decision]
-    deliveries: list[DeliveryOfRun]
+    deliveries: list[Delivery]
     output: Any
     error: Failure
     outdated: Annotated[
         bool, About("A held output that cannot be released: it would save a state that was changed since")
     ]
     outcome: Annotated[OutcomeOfRun | None, About("How it ended")]
+
+
+class LaterRun(TypedDict):
+    """Another run of the same family: it was done again, or forked."""
+
+    id: str
+    state: RunState
+    created_at: Moment
+    forked: Flag
 
 
 # what verbs answer

@@ -18,29 +18,18 @@ from wakeful.operations.cancelling import MEANS
 from wakeful.operations.forking import plan_fork
 from wakeful.operations.redo import what_leaves
 from wakeful.resources import redo
-from wakeful.resources.declare import (
-    LONGEST_PAGE,
-    UNSET,
-    After,
-    Alias,
-    Column,
-    FromFile,
-    Limit,
-    Listing,
-    Page,
-    Param,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Alias, Column, Listing, Page, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.effects import effects as list_effects
+from wakeful.resources.parameters import LONGEST_PAGE, UNSET, After, FromFile, Limit, Param
+from wakeful.resources.refusals import Refused, Unfit
+from wakeful.resources.run_reading import find_run, page_of_runs
 from wakeful.resources.run_views import CancelledRun, ForkedRun, ForkPlan, Released, Run, RunDetail
 from wakeful.resources.run_words import show_run
 from wakeful.resources.words import Line, Look, line, number, plain, took, whole_json
+from wakeful.stores.known import count_runs
 from wakeful.stores.reads import SHORTEST_PREFIX
+from wakeful.stores.run_filters import RunFilter
 from wakeful.stores.tampered import held_for_tampering, how_to_go_on
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
@@ -107,19 +96,17 @@ async def runs(
     if held and state not in {None, "held"}:
         typed = f"--held is --state held, and this is --state {state}: give one of them"
         raise Unfit(f"held is state=held, and this is state={state}: give one of them", "held", typed=typed)
-    page = await desk.reader.runs(
-        agent=agent,
-        state="held" if held else state,
-        event=event,
-        subject=subject,
-        action=action,
-        trace=trace,
-        since=await moment_of(desk, since, "since"),
-        until=await moment_of(desk, until, "until"),
-        limit=limit,
-        after=after,
+    wanted = RunFilter(
+        agent,
+        "held" if held else state,
+        event,
+        subject,
+        action,
+        trace,
+        await moment_of(desk, since, "since"),
+        await moment_of(desk, until, "until"),
     )
-    return Page(page["runs"], page["next"])
+    return await page_of_runs(desk, wanted, limit=limit, after=after)
 
 
 async def moment_of(desk: Desk, text: str | None, name: str) -> int | None:
@@ -134,8 +121,7 @@ async def moment_of(desk: Desk, text: str | None, name: str) -> int | None:
 
 async def find(desk: Desk, key: str) -> RunDetail | None:
     """By its id, or the unambiguous beginning of it."""
-    found: RunDetail | None = await desk.reader.run(key)
-    return found
+    return await find_run(desk, key)
 
 
 async def missing(_: Desk, key: str) -> str:
@@ -150,7 +136,7 @@ def no_run(identifier: str) -> str:
 
 
 async def none(desk: Desk, **_: Any) -> str:
-    if sum((await desk.reader.counts()).values()):
+    if sum((await count_runs(desk.reads)).values()):
         return "no runs like that"
     return "no runs yet. Send an event with `wakeful emit APP TYPE`, or run an agent with `wakeful run APP AGENT`."
 
@@ -175,8 +161,8 @@ async def what_is_held(desk: Desk, found: Sequence[Run], given: Mapping[str, Any
     if not given.get("held") and given.get("state") != "held":
         return ()
     shown = {run["id"] for run in found}
-    held = (await desk.reader.effects(state="held", limit=LONGEST_PAGE))["effects"]
-    effects = [effect for effect in held if effect["run"] in shown]
+    held = await list_effects(desk, state="held", limit=LONGEST_PAGE)
+    effects = [effect for effect in held.items if effect["run"] in shown]
     waiting = {effect["run"] for effect in effects}
     tampered = [run for run in found if held_for_tampering(run["reason"])]
     others = [run for run in found if run["id"] not in waiting and run not in tampered]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from wakeful.resources.declare import Param
+from wakeful.resources.parameters import Param
 from wakeful.triggers.schedule import CatchUp, ScheduleOverlap
 
 MOST_MADE_UP_FOR = 100_000

@@ -7,8 +7,9 @@ from typing import Annotated, Any, cast
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import ScheduleState
 from wakeful.resources.alarms import alarms
-from wakeful.resources.declare import LONGEST_PAGE, After, Limit, OfApp, Page, Param
+from wakeful.resources.declare import Page
 from wakeful.resources.desk import NOW, Desk, Row
+from wakeful.resources.parameters import LONGEST_PAGE, After, Limit, OfApp, Param
 from wakeful.resources.schedule_views import (
     Occurrences,
     Schedule,

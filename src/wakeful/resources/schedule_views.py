@@ -12,8 +12,8 @@ from typing_extensions import TypedDict
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.model import EventState, RunState, ScheduleState
 from wakeful.resources.alarms import Alarm
-from wakeful.resources.declare import About, Count, InPlace, Moment, MomentOrNone
 from wakeful.resources.desk import Row
+from wakeful.resources.fields import About, Count, InPlace, Moment, MomentOrNone
 from wakeful.stores.timing import Origin, Span, StoredSchedule
 from wakeful.triggers.cadence import Cadence, FiredOccurrence, cadence_of
 from wakeful.triggers.occurrences import is_span, moment_summary, zone_of

@@ -19,20 +19,11 @@ from wakeful.operations.scheduling import (
     refuse_removal,
 )
 from wakeful.resources import backfill
-from wakeful.resources.declare import (
-    UNSET,
-    Alias,
-    Column,
-    Listing,
-    Param,
-    Reading,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Alias, Column, Listing, Reading, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.parameters import UNSET, Param
+from wakeful.resources.processes import living
+from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.schedule_options import (
     Active,
     At,
@@ -72,6 +63,7 @@ from wakeful.resources.schedule_words import (
     shown,
 )
 from wakeful.resources.words import plain
+from wakeful.stores.known import known_apps, loaded_last
 from wakeful.triggers.schedule import NAME_LIMIT, as_stored
 from wakeful.triggers.schedule import Schedule as Declared
 from wakeful.triggers.schedules import Schedules, refuse_name
@@ -190,7 +182,7 @@ async def app_of(desk: Desk, agent: str, app: str | None) -> str:
     if desk.code is not None and app in {None, own_app(desk)}:
         desk.code.agents.refuse_unknown(agent)
         return str(desk.code.agents.name)
-    return (await app_for(desk.reader, agent, app))[0]
+    return (await app_for(desk.reads, agent, app))[0]
 
 
 def refuse_misfit(desk: Desk, app: str, agent: str, data: Any) -> None:
@@ -236,7 +228,7 @@ async def change(
 async def remove(desk: Desk, one: ScheduleDetail) -> ScheduleDetail | None:
     await refuse_removed(desk, one)
     with refusing():
-        await refuse_removal(desk.reader, one, written_at=written_at(desk, one))
+        await refuse_removal(desk.reads, one, written_at=written_at(desk, one))
         await kept_by(desk, one["app"]).remove(one["name"], by=desk.by, note=desk.note)
     return await find(desk, one["name"], app=one["app"])
 
@@ -280,8 +272,8 @@ def unfit(field: str) -> Iterator[None]:
 
 
 async def unloaded(desk: Desk, one: ScheduleDetail) -> list[str]:
-    app, reader = one["app"], desk.reader
-    if await reader.loaded_last(app) or (await reader.apps()).get(app):
+    app, reads = one["app"], desk.reads
+    if await loaded_last(reads, app) or (await known_apps(reads)).get(app):
         return []
     return [
         f"nobody has loaded app {plain(app)} here yet: it fires once a worker runs that has agent {plain(one['agent'])}"
@@ -289,8 +281,7 @@ async def unloaded(desk: Desk, one: ScheduleDetail) -> list[str]:
 
 
 async def unworked(desk: Desk, one: FiredSchedule) -> list[str]:
-    processes = await desk.reader.processes()
-    if not one["runs"] or any(process["state"] == "alive" and process["lease_left"] > 0 for process in processes):
+    if not one["runs"] or await living(desk):
         return []
     return [f"no worker is alive on this store: start `wakeful serve {plain(desk.app.named)}`"]
 

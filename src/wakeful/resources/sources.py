@@ -10,26 +10,11 @@ from wakeful.clock import SECOND, Microseconds, readable, to_text
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.model import ShownSourceState
 from wakeful.resources.alarms import Alarm, alarms
-from wakeful.resources.declare import (
-    About,
-    AsJson,
-    Column,
-    Count,
-    Flag,
-    InPlace,
-    Listing,
-    Made,
-    Moment,
-    MomentOrNone,
-    Param,
-    Printed,
-    Refused,
-    Resource,
-    SecondsOrNone,
-    Show,
-    Verb,
-)
+from wakeful.resources.declare import Column, Listing, Printed, Resource, Show, Verb
 from wakeful.resources.desk import NOW, Desk, Row, picked
+from wakeful.resources.fields import About, AsJson, Count, Flag, InPlace, Made, Moment, MomentOrNone, SecondsOrNone
+from wakeful.resources.parameters import Param
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Look, line, moment, number, plain
 from wakeful.size import in_bytes
 from wakeful.stores.alarm import NOT_READ, absence_alarm, source_alarm

@@ -12,25 +12,13 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from wakeful.errors import InvalidState, NotFound, Persistent, did_you_mean
-from wakeful.resources.declare import (
-    About,
-    Ambiguous,
-    AsJson,
-    Column,
-    Count,
-    Listing,
-    MomentOrNone,
-    OfApp,
-    Param,
-    Printed,
-    Refused,
-    Resource,
-    Show,
-    Unfit,
-    Verb,
-)
+from wakeful.resources.declare import Column, Listing, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, AsJson, Count, MomentOrNone
+from wakeful.resources.parameters import OfApp, Param
+from wakeful.resources.refusals import Ambiguous, Refused, Unfit
 from wakeful.resources.words import Look, in_json, indented_json, line, plain, plain_lines
+from wakeful.stores.known import apps_of_agent, known_agents
 from wakeful.stores.verbs.state import ChangeState
 from wakeful.values import to_text
 
@@ -200,9 +188,9 @@ async def app_meant(desk: Desk, agent: str, app: str | None) -> str:
 
 async def only_app_of(desk: Desk, agent: str) -> str:
     keeping = {one["app"] for one in await desk.reads.rows(State, "list_states", agent)}
-    seen = sorted(keeping | set(await desk.reader.apps_of_agent(agent)))
+    seen = sorted(keeping | set(await apps_of_agent(desk.reads, agent)))
     if not seen:
-        hint = did_you_mean(agent, await desk.reader.known_agents())
+        hint = did_you_mean(agent, await known_agents(desk.reads))
         message = (
             f'no agent "{plain(agent)}" has run here.{hint} With --app APP or --of NAME it is changed all the same'
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeful.clock import SystemClock
 from wakeful.errors import NotFound, StoreUnavailable
-from wakeful.readers.reader import Reader
+from wakeful.resources.desk import Reads
 from wakeful.settings import shown_store, sqlite_path, store_url
 
 if TYPE_CHECKING:
@@ -31,27 +31,27 @@ def chosen_store(arguments: argparse.Namespace, app: Declarations | None = None)
     return store_url(arguments.store or (app.store if app is not None else None))
 
 
-def read(url: str, question: Callable[[Reader], Coroutine[None, None, R]]) -> R:
+def read(url: str, question: Callable[[Reads], Coroutine[None, None, R]]) -> R:
     """Run one query with a reader of this store."""
 
     async def ask() -> R:
-        async with reading(url) as reader:
-            return await question(reader)
+        async with reading(url) as reads:
+            return await question(reads)
 
     return asyncio.run(ask())
 
 
 @contextlib.asynccontextmanager
-async def reading(url: str) -> AsyncIterator[Reader]:
-    """A reader of a store that exists and has the right schema."""
+async def reading(url: str) -> AsyncIterator[Reads]:
+    """Read a store that exists and has the right schema."""
     from wakeful.stores.opening import open_database
 
     refuse_missing(url)
     database = open_database(url, SystemClock())
     try:
-        reader = Reader(database)
-        await reader.health()
-        yield reader
+        reads = Reads(database)
+        await reads.health()
+        yield reads
     finally:
         await database.close()
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from wakeful.errors import Denied
 from wakeful.settings import next_token, token
 from wakeful.shell.opening import read
-from wakeful.stores.guards import LOCK, TokenHash, fits, known
+from wakeful.stores.guards import LOCK, TokenHash, fits, known, read_guards
 
 MARK = "WAKEFUL_RUN_ID"
 LOCKED = (
@@ -70,14 +70,14 @@ class Token:
 def people_only(what: str, url: str) -> Token:
     """Raise Denied, before any change, unless a person decides this. `what` names the decision: "answer an approval"."""
     refuse_children(what)
-    return _token(what, read(url, lambda reader: reader.guards()))
+    return _token(what, read(url, read_guards))
 
 
 def needs_token(what: str, url: str) -> Token:
     """Raise Denied, before any change, if a token guards an app of this store and none is given. `opens` checks one
     app. A lock is not a token: it protects only the decisions of people.
     """
-    return _token(what, [one for one in read(url, lambda reader: reader.guards()) if one[1] != LOCK])
+    return _token(what, [one for one in read(url, read_guards) if one[1] != LOCK])
 
 
 def _token(what: str, guards: list[tuple[str, TokenHash]]) -> Token:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from wakeful.policy.loops import CAUSED_BY, read_chain
@@ -9,8 +10,8 @@ from wakeful.policy.loops import CAUSED_BY, read_chain
 Shown = dict[str, Any]
 
 
-def chain_summary(app: str, envelope: Shown) -> Shown | None:
-    """The event's position in its chain, and for a change event the run that wrote it; None if no run of ours caused it."""
+def chain_summary(app: str, envelope: Mapping[str, Any]) -> Shown | None:
+    """Where an event stands in its chain, and which run wrote it if it tells of a change; None if no run of ours caused it."""
     began = str(envelope.get("correlationid") or "")
     chain, run = read_chain(envelope, began), envelope.get(CAUSED_BY)
     if chain is None and run is None:

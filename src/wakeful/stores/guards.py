@@ -17,7 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-# About 8 MiB and 20 ms for each guess. A token looks like at least 128 bits; this protects one that has fewer.
+from wakeful.stores.reads import ReadsDatabase
+
+# About 8 MiB and 20 ms for each guess. A token has at least 128 bits by its looks; this is for one that has fewer in truth.
 COST, BLOCK, MEMORY = 2**13, 8, 2**25
 LENGTH = 32
 SALT_LENGTH = 16
@@ -73,3 +75,8 @@ def _hashed(token: str, salt: str) -> str:
         dklen=LENGTH,
     )
     return made.hex()
+
+
+async def read_guards(reads: ReadsDatabase) -> list[tuple[str, TokenHash]]:
+    """The guarded apps, each with the hash of a token."""
+    return [(app, TokenHash(salt, hashed)) for app, salt, hashed in await reads.fetch("list_guards")]

@@ -25,7 +25,7 @@ A query whose heading ends in `raw --` takes and returns payloads as they are st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -71,11 +71,16 @@ _SCHEDULE = """schedule.seq, schedule.app, schedule.name, schedule.agent, schedu
 _SOURCE = """source.app, source.name, source.kind, source.state, source.cursor, source.holder, source.token, source.error,
   source.since, source.lag, source.behind, source.taken, source.repeated, source.refused, source.quarantined, source.event_at,
   source.read_at, source.agents"""
+# An effect with its run, in the order of `resources.effects.Effect`.
+_EFFECT = """effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
+  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id as run,
+  effect.agent, effect.undoes, effect.once, effect.operation, effect.follows"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
         "{schedule}": _SCHEDULE,
         "{source}": _SOURCE,
+        "{effect}": _EFFECT,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
@@ -85,6 +90,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{claimed}": _CLAIMED,
         "{schedule}": _SCHEDULE,
         "{source}": _SOURCE,
+        "{effect}": _EFFECT,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",
@@ -139,11 +145,15 @@ def written_queries(dialect: Dialect) -> dict[str, WrittenQuery]:
     files = [name for name in names if not name.startswith("postgres")]
     files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
     found = {query.name: query for query in split(queries_of_places() + queries_of_runs(), dialect)}
+    own: set[str] = set()  # a query of PostgreSQL may replace one of both databases, but only once
     for file in files:
         for query in split(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
-            if query.name in found and not file.startswith("postgres"):
+            taken: Collection[str] = own if file.startswith("postgres") else found
+            if query.name in taken:
                 message = f"query {query.name} exists twice, the second time in {file}"
                 raise ValueError(message)
+            if file.startswith("postgres"):
+                own.add(query.name)
             found[query.name] = query
     return found
 

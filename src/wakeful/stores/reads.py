@@ -1,7 +1,8 @@
-"""Shared by the readers of all nouns: the database, pages, ids and JSON."""
+"""Reading by the names of queries: rows, the store's time, pages, ids and JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -26,20 +27,23 @@ NOW = _Now()
 
 
 class ReadsDatabase:
-    """Base of all readers."""
+    """Reads a database by the names of queries. Every method may raise StoreUnavailable."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
     async def fetch(self, name: str, *parameters: Any) -> list[Row]:
-        """The rows of a query, by its name. `NOW` among the parameters is replaced by the time of the clock."""
-        clock = self._database.read_clock
-        return await self._database.fetch(name, *(clock() if one is NOW else one for one in parameters))
+        """The rows of a query. `NOW` among the parameters is the time that the database works with."""
+        clock = self.database.read_clock
+        return await self.database.fetch(name, *(clock() if one is NOW else one for one in parameters))
+
+    async def fetch_each(self, name: str, given: Sequence[Sequence[Any]]) -> list[list[Row]]:
+        """The rows of a query for each of some parameters, in one statement where the database can."""
+        return await self.database.fetch_each(name, given)
 
     async def time(self) -> Microseconds:
         """The store's own time."""
-        rows = await self._database.fetch("read_time", self._database.read_clock())
-        return int(rows[0][0])
+        return int((await self.fetch("read_time", NOW))[0][0])
 
 
 def several(identifier: str, kind: str, candidates: list[str]) -> NotFound:

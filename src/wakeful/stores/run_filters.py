@@ -28,7 +28,7 @@ PARTS_OF_TRACEPARENT = 4
 LAST_CHARACTER = "\U0010ffff"
 
 COLUMNS = """run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
-  run.finished_at, run.due_at, run.app, event.source, event.id, event.type"""
+  run.finished_at, run.due_at, run.app, event.source as event_source, event.id as event_id, event.type as event_type"""
 EVENT = "join wakeful_event event on event.seq = run.event_seq"
 NARROW = """(cast(:agent as text) is null or run.agent = :agent)
   and (cast(:state as text) is null or run.state = :state)

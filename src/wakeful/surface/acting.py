@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.resources.declare import NotAllowed, Page, Resource, Verb
+from wakeful.resources.declare import Page, Resource, Verb
 from wakeful.resources.desk import Desk
+from wakeful.resources.refusals import NotAllowed
 from wakeful.resources.words import plain
 from wakeful.surface.offers import Offer
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
-from wakeful.resources.declare import Bulk, Resource, Unfit
+from wakeful.resources.declare import Bulk, Resource
 from wakeful.resources.desk import Course
 from wakeful.resources.given import parameters_of
+from wakeful.resources.refusals import Unfit
 from wakeful.shell.arguments import UsageError
 from wakeful.shell.carrying import ProgressLine, refuse_many, said_stop
 from wakeful.shell.life import Stopping, live

@@ -15,8 +15,10 @@ from wakeful.errors import did_you_mean
 from wakeful.operations.pace import read_rate
 from wakeful.operations.redo import MANY
 from wakeful.resources import alias_of, resource_of
-from wakeful.resources.declare import UNSET, Bulk, FromFile, Refused, Resource, Typed, Verb
+from wakeful.resources.declare import Bulk, Resource, Verb
 from wakeful.resources.given import Given, parameters_of
+from wakeful.resources.parameters import UNSET, FromFile, Typed
+from wakeful.resources.refusals import Refused
 from wakeful.resources.words import plain
 from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_logs, add_store, read_data
 from wakeful.shell.terminal import say

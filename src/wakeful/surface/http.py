@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.http.change import Change, Fields, bad_body, read_change
+from wakeful.http.change import BodyFields, ChangeRequest, bad_body, read_change
 from wakeful.http.guarded import refuse_other_apps
 from wakeful.http.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
 from wakeful.http.problem import Problem
@@ -27,9 +27,10 @@ from wakeful.http.reply import JsonResponse, found
 from wakeful.http.security import ApiSettings
 from wakeful.operations.pace import Pace, nobody_looks, read_rate
 from wakeful.operations.redo import MANY
-from wakeful.resources.declare import Ambiguous, Bulk, Resource, Unfit, Verb
+from wakeful.resources.declare import Bulk, Resource, Verb
 from wakeful.resources.desk import Course, Desk
 from wakeful.resources.given import Given, parameters_of
+from wakeful.resources.refusals import Ambiguous, Unfit
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
     Missing,
@@ -204,7 +205,7 @@ def missing(one: Given) -> str:
 # fields of a body
 
 
-def body_of(fields: Fields, parameters: Iterable[Given]) -> dict[str, Any]:
+def body_of(fields: BodyFields, parameters: Iterable[Given]) -> dict[str, Any]:
     """The members of a body that were given, read. Null counts as not given, unless the parameter can be taken away."""
     given: dict[str, Any] = {}
     for one in parameters:
@@ -217,7 +218,7 @@ def body_of(fields: Fields, parameters: Iterable[Given]) -> dict[str, Any]:
     return given
 
 
-def _of_body(fields: Fields, one: Given, value: Any) -> Any:
+def _of_body(fields: BodyFields, one: Given, value: Any) -> Any:
     match one.kind:
         case "flag":
             return fields.flag(one.http)
@@ -273,7 +274,7 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
     return many
 
 
-def chosen_of(fields: Fields, kinds: Sequence[Bulk]) -> tuple[Bulk, dict[str, Any]]:
+def chosen_of(fields: BodyFields, kinds: Sequence[Bulk]) -> tuple[Bulk, dict[str, Any]]:
     """Which kind of things, and which of them: exactly one member says so."""
     inside = {one.inside: [given for given in parameters_of(one.plan) if not given.param.outside] for one in kinds}
     found = {
@@ -298,7 +299,7 @@ def which_of(choice: Iterable[Given], some: Iterable[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
-def slice_of(asked: Change) -> tuple[float | None, int]:
+def slice_of(asked: ChangeRequest) -> tuple[float | None, int]:
     """How fast, and how many of them in this request."""
     given = asked.fields.given.get("rate")
     if given is None:
@@ -310,7 +311,7 @@ def slice_of(asked: Change) -> tuple[float | None, int]:
     return rate, SLICE if rate is None else min(SLICE, max(1, int(rate * LONGEST_SLICE)))
 
 
-def course_of(asked: Change) -> Course:
+def course_of(asked: ChangeRequest) -> Course:
     """As long as a request may take: what is left then is left to the next one."""
     rate, _ = slice_of(asked)
     over = asyncio.Event()
@@ -318,7 +319,7 @@ def course_of(asked: Change) -> Course:
     return Course(Pace(rate, over), rate, yes=asked.fields.flag("yes"))
 
 
-def refuse_many(asked: Change, count: int, what: str) -> None:
+def refuse_many(asked: ChangeRequest, count: int, what: str) -> None:
     if count > MANY and not asked.fields.flag("yes"):
         detail = f'{count:,} {what} are more than {MANY:,}: add "yes": true if you mean all of them'
         raise Problem(409, detail, kind="too-many", title="That is a great many")

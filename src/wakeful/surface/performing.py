@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.errors import NotFound
-from wakeful.readers.reader import Reader
-from wakeful.resources.declare import Ambiguous, Bulk, Listing, Page, Printed, Refused, Resource, Unfit, Verb
+from wakeful.resources.declare import Bulk, Listing, Page, Printed, Resource, Verb
 from wakeful.resources.desk import AppSide, Course, Desk, Reads
+from wakeful.resources.refusals import Ambiguous, Refused, Unfit
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.logs import start_logs
@@ -227,15 +227,22 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
     load_code(verb, asked)
     if verb is not None and asked.app is not None and is_put_to_work(verb, asked):
         async with sending(asked.app, arguments.store, sources=True) as runtime:
-            yield Desk(Reads(runtime.reader), by, runtime.store, note, side_of(runtime, asked.code or ""))
+            yield Desk(runtime.reader, by, runtime.store, note, side_of(runtime, asked.code or ""))
         return
     side = looked_at(asked.app)
     if verb is None or asked.plan:
-        async with reading(asked.url) as reader:
-            yield Desk(Reads(reader), by, note=note, code=side)
+        async with reading(asked.url) as reads:
+            yield Desk(reads, by, note=note, code=side, story=story)
         return
     async with changing(asked.url) as store:
-        yield Desk(Reads(Reader(store.database)), by, store, note, side)
+        yield Desk(Reads(store.database), by, store, note, side)
+
+
+async def story(reads: Reads, identifier: str) -> Mapping[str, Any] | None:
+    """The story of an id; its room is loaded when it is first asked for."""
+    from wakeful.why import why
+
+    return await why(reads, identifier)
 
 
 def load_code(verb: Verb | None, asked: Asked) -> None:

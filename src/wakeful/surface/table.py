@@ -8,8 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from wakeful.resources.declare import AsMoment, Column, Listing, Printed, Resource
+from wakeful.resources.declare import Column, Listing, Printed, Resource
 from wakeful.resources.desk import hints_of, marks_of
+from wakeful.resources.fields import AsMoment
 from wakeful.resources.words import Aside, Line, Look, Span, Table, ago, now, plain
 from wakeful.shell.narrow import print_fitted
 from wakeful.shell.terminal import STYLES, Cell, hanging, is_piped, print_table, say, state

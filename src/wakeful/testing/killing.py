@@ -13,7 +13,7 @@ from wakeful.clock import VirtualClock
 from wakeful.errors import ConfigError
 from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.loading import load_app
-from wakeful.readers.reader import Reader
+from wakeful.reader import Reader
 from wakeful.stores.opening import open_database
 from wakeful.testing.boundaries import Boundaries, Boundary
 from wakeful.testing.children import KILLED, Nursery

@@ -7,7 +7,8 @@ from typing import Any
 
 from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.model import Receipt
-from wakeful.readers.reader import LONGEST_PAGE, Reader
+from wakeful.reader import Reader
+from wakeful.resources.parameters import LONGEST_PAGE
 
 Which = Receipt | str | Mapping[str, Any]
 
@@ -44,23 +45,23 @@ def output_of(run: Mapping[str, Any]) -> Any:
 
 async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
     """All runs of a store with all their details, in order of creation."""
-    found = await every_page(lambda after: reader.runs(**which, limit=LONGEST_PAGE, after=after))
+    found = await every_page(reader.runs, **which)
     runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
     return [run for run in runs if run is not None]
 
 
 async def read_events(reader: Reader) -> list[dict[str, Any]]:
-    """All events of a store, in order of arrival."""
-    found = await every_page(lambda after: reader.events(limit=LONGEST_PAGE, after=after))
+    """All events of a store, in the order in which they came."""
+    found = await every_page(reader.events)
     return list(reversed(found["events"]))
 
 
-async def every_page(page: Callable[[str | None], Awaitable[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+async def every_page(read: Callable[..., Awaitable[dict[str, Any]]], **which: Any) -> dict[str, list[dict[str, Any]]]:
     """The lists of all pages, concatenated."""
     whole: dict[str, list[dict[str, Any]]] = {}
     after = None
     while True:
-        found = await page(after)
+        found = await read(**which, limit=LONGEST_PAGE, after=after)
         after = found.pop("next")
         for name, rows in found.items():
             whole.setdefault(name, []).extend(rows)

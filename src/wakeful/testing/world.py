@@ -31,9 +31,9 @@ from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import misfits
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
-from wakeful.readers.reader import LONGEST_PAGE
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Probe
+from wakeful.stores.known import next_wake
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.alarms import first_to_tell
 from wakeful.stores.verbs.circuits import circuits_of
@@ -275,7 +275,7 @@ class World:
         return True
 
     async def _next_due(self, *, schedules: bool) -> Microseconds | None:
-        stored = await self.runtime.reader.next_wake(self.app.name)
+        stored = await next_wake(self.runtime.reader, self.app.name)
         occurrence = await self._next_occurrence() if schedules else None
         return min((due for due in (stored, self._time.next_due(), occurrence) if due is not None), default=None)
 
@@ -334,8 +334,7 @@ class World:
     async def approvals(self, *, state: str | None = "open") -> list[dict[str, Any]]:
         """The approvals that runs asked for, oldest first; `state=None` for those of all states."""
         refuse_unknown_state("approvals", state, get_args(ApprovalState))
-        reader = self.runtime.reader
-        found = await every_page(lambda after: reader.approvals(state=state, limit=LONGEST_PAGE, after=after))
+        found = await every_page(self.runtime.reader.approvals, state=state)
         return list(reversed(found["approvals"]))
 
     questions = approvals  # its former name
@@ -451,7 +450,7 @@ class World:
         run.
         """
         identifier = identify(which)
-        found = await self.runtime.reader.run(identifier)
+        found: dict[str, Any] | None = await self.runtime.reader.run(identifier)
         if found is None:
             message = f"there is no run {identifier} in this world"
             raise NotFound(message)
@@ -465,8 +464,7 @@ class World:
     async def effects(self, *, action: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
         """All effects, in the order in which they were started."""
         refuse_unknown_state("effects", state, get_args(EffectState))
-        reader = self.runtime.reader
-        found = await every_page(lambda after: reader.effects(state=state, limit=LONGEST_PAGE, after=after))
+        found = await every_page(self.runtime.reader.effects, state=state)
         return [one for one in reversed(found["effects"]) if action in {None, one["action"]}]
 
     async def deliveries(self, *, channel: str | None = None, state: str | None = None) -> list[dict[str, Any]]:

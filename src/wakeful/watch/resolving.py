@@ -1,13 +1,15 @@
-"""Alarms that are over without a word: nobody does anything when nothing waits any more, or the disk has room again. Somebody
-looks now and then, as long as one of them is open.
+"""Resolves alarms whose cause ends without an event: nothing waits any more, or the disk has room again. It looks now
+and then while one of them is open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from wakeful.service import Service
+from wakeful.stores.known import waiting_channels
+from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.verbs.alarms import ResolveAlarms, open_alarms
 from wakeful.stores.verbs.schedules import next_schedule, schedules_of
 
@@ -17,18 +19,8 @@ if TYPE_CHECKING:
 LOOK_EVERY = 60.0
 
 
-class ReadsWhatWaits(Protocol):
-    """What waits for agents and channels."""
-
-    async def waiting_agents(self, app: str) -> Any: ...
-
-    async def waiting_channels(self) -> list[dict[str, Any]]: ...
-
-    async def open_approvals(self, app: str) -> set[str]: ...
-
-
 class Resolver(Service):
-    """Resolves the alarms of one app that are over by themselves."""
+    """Resolves the alarms of one app whose cause has ended by itself."""
 
     name = "resolver"
 
@@ -36,7 +28,7 @@ class Resolver(Service):
         self,
         app: str,
         store: DatabaseStore,
-        waiting: ReadsWhatWaits,
+        reads: ReadsDatabase,
         *,
         agents: Collection[str],
         channels: Collection[str],
@@ -46,19 +38,19 @@ class Resolver(Service):
         super().__init__()
         self._app = app
         self._store = store
-        self._waiting = waiting
+        self._reads = reads
         self._agents = agents
         self._channels = channels
         self._has_room = has_room
         self._time_passes = time_passes
 
     async def run_once(self) -> float | None:
-        """Look at each that is open once."""
+        """Check each open alarm once."""
         await self.tick()
         return LOOK_EVERY if self._time_passes else None
 
     async def tick(self) -> int:
-        """Resolve what is over; returns how many were."""
+        """Resolve alarms whose cause is over. Returns how many."""
         mine = [key for key, _ in await open_alarms(self._store.database, self._app)]
         over = await self._unloaded(mine) + await self._undeclared(mine)
         over += await self._unfired(mine)
@@ -69,15 +61,15 @@ class Resolver(Service):
         return len(over)
 
     async def _unloaded(self, keys: list[str]) -> list[str]:
-        """Agents that nobody had: here they are, or nothing waits for them."""
+        """Alarms about agents that no process had: they are here now, or nothing waits for them."""
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"agent/{self._app}/")}
         if not about:
             return []
-        waiting = {agent for agent, _ in await self._waiting.waiting_agents(self._app)}
+        waiting = {agent for agent, _ in await self._reads.fetch("waiting_agents", self._app)}
         return [key for key, agent in about.items() if agent in self._agents or agent not in waiting]
 
     async def _unfired(self, keys: list[str]) -> list[str]:
-        """Schedules that could not be fired: nothing of theirs is due any more."""
+        """Alarms about schedules that could not be fired: none of their occurrences is due any more."""
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"schedule/{self._app}/")}
         if not about:
             return []
@@ -91,13 +83,13 @@ class Resolver(Service):
         asked = {key: key.rpartition("/")[2] for key in keys if key.startswith(f"ask/{self._app}/")}
         if not asked:
             return []
-        still = await self._waiting.open_approvals(self._app)
+        still = {row[0] for row in await self._reads.fetch("open_approvals", self._app)}
         return [key for key, approval in asked.items() if approval not in still]
 
     async def _undeclared(self, keys: list[str]) -> list[str]:
-        """Channels that the app did not have: likewise."""
+        """Alarms about channels that the app did not declare: they are declared now, or nothing waits for them."""
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"channel/{self._app}/")}
         if not about:
             return []
-        waiting = {one["channel"] for one in await self._waiting.waiting_channels() if one["app"] == self._app}
+        waiting = {one["channel"] for one in await waiting_channels(self._reads) if one["app"] == self._app}
         return [key for key, channel in about.items() if channel in self._channels or channel not in waiting]

@@ -2,46 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from wakeful.errors import NotFound
+from wakeful.resources import alarms, runs
+from wakeful.resources.desk import Desk
 from wakeful.why.words import at, number
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 SHORTEST_PREFIX = 6
 SHOWN_RUNS = 5
 
 
-class Alarms(Protocol):
-    """The reader methods that this story needs."""
-
-    async def alarm(self, key: str, /) -> Shown | None: ...
-    async def alarms(self, *, state: str | None = None) -> Shown: ...
-    async def runs_of_alarm(self, key: str, /) -> list[str]: ...
-    async def run(self, identifier: str, /) -> Shown | None: ...
-
-
-async def why_alarm(reader: Alarms, identifier: str) -> Shown | None:
+async def why_alarm(desk: Desk, identifier: str) -> Shown | None:
     """The story of an alarm, by its key or the beginning of it; None if there is none."""
-    alarm = await find_alarm(reader, identifier)
+    alarm = await find_alarm(desk, identifier)
     if alarm is None:
         return None
-    ids = await reader.runs_of_alarm(alarm["key"])
-    runs = [found for one in ids[:SHOWN_RUNS] if (found := await reader.run(one)) is not None]
+    ids = await alarms.runs_of(desk, alarm["key"])
+    about = [found for one in ids[:SHOWN_RUNS] if (found := await runs.find(desk, one)) is not None]
     subject = {"kind": "alarm", "id": alarm["key"]}
-    return {"subject": subject, "event": None, "admissions": [], "runs": runs, "story": tell_alarm(alarm, ids)}
+    return {"subject": subject, "event": None, "admissions": [], "runs": about, "story": tell_alarm(alarm, ids)}
 
 
-async def find_alarm(reader: Alarms, identifier: str) -> Shown | None:
+async def find_alarm(desk: Desk, identifier: str) -> Shown | None:
     """The alarm with this key or beginning of a key, or None. NotFound lists the candidates if there are several."""
-    found = await reader.alarm(identifier)
+    found = await alarms.find(desk, identifier)
     if found is not None or len(identifier) < SHORTEST_PREFIX:
         return found
-    alike = [one["key"] for one in (await reader.alarms())["alarms"] if one["key"].startswith(identifier)]
+    alike = [one["key"] for one in await alarms.alarms(desk) if one["key"].startswith(identifier)]
     if len(alike) > 1:
         message = f'"{identifier}" is the beginning of several alarms. Which one? {", ".join(alike[:SHOWN_RUNS])}'
         raise NotFound(message)
-    return await reader.alarm(alike[0]) if alike else None
+    return await alarms.find(desk, alike[0]) if alike else None
 
 
 def tell_alarm(alarm: Shown, runs: list[str]) -> list[str]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from wakeful.resources import approvals
+from wakeful.resources.desk import Desk
 from wakeful.why.event import why_known
-from wakeful.why.words import StorySource
-
-Shown = dict[str, Any]
+from wakeful.why.words import Shown
 
 
-async def why_approval(reader: StorySource, identifier: str) -> Shown | None:
+async def why_approval(desk: Desk, identifier: str) -> Shown | None:
     """The story of an approval, by its id or the beginning of it; None if there is none."""
-    approval = await reader.approval(identifier)
-    told = None if approval is None else await why_known(reader, approval["run"])
+    approval = await approvals.find(desk, identifier)
+    told = None if approval is None else await why_known(desk, approval["run"])
     if approval is None or told is None:
         return None
     subject = {"kind": "question", "id": approval["id"]}

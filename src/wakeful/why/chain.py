@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from wakeful.stores.chains import chain_summary
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 
 
 def tell_chain(app: str, envelope: Shown) -> list[str]:

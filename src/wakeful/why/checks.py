@@ -4,9 +4,10 @@ told here.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
+from wakeful.resources import checks
+from wakeful.resources.desk import Desk
 from wakeful.triggers.schedule import TYPE
+from wakeful.why.words import Shown
 
 WORDS = {
     "quiet": "Check {check} had nothing to report: {reason}.",
@@ -25,18 +26,12 @@ LAST = {
 }
 
 
-class Checks(Protocol):
-    """The reader methods that the story of a check needs."""
-
-    async def checks(self) -> list[dict[str, Any]]: ...
-
-
-async def tell_check(reader: Checks, schedule: dict[str, Any]) -> list[str]:
+async def tell_check(desk: Desk, schedule: Shown) -> list[str]:
     """The last result of the check that this schedule runs; empty for other schedules."""
     if schedule["origin"] != "heartbeat":
         return []
     own = (schedule["app"], schedule["name"])
-    check = next((one for one in await reader.checks() if (one["app"], one["name"]) == own), None)
+    check = next((one for one in await checks.checks(desk) if (one["app"], one["name"]) == own), None)
     if check is None or check["result"] is None:
         return ["The check has not run yet."]
     told = f"The check last ran at {check['last_at']} and {LAST.get(check['result'], check['result'])}"
@@ -48,7 +43,7 @@ async def tell_check(reader: Checks, schedule: dict[str, Any]) -> list[str]:
     return [f"{told}: {check['error']}.{often} It is retried at its next occurrence; {now}."]
 
 
-def tell_occurrence(run: dict[str, Any]) -> list[str]:
+def tell_occurrence(run: Shown) -> list[str]:
     """The result of the check that this run executed; empty for other runs."""
     output, event = run.get("output"), run["event"]
     if event["type"] != TYPE or not isinstance(output, dict) or output.get("result") not in WORDS:

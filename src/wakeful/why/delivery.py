@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections import Counter
 
 from wakeful.clock import Microseconds, readable
-from wakeful.why.words import SHOWN_MESSAGES, Shown, StorySource, at, failure, moment, number, ordinal
+from wakeful.resources import alarms, deliveries, events, runs
+from wakeful.resources.desk import Desk
+from wakeful.why.words import SHOWN_MESSAGES, Shown, at, failure, moment, number, ordinal
 
 DELIVERY_WORDS = ("delivered", "pending", "held", "dead", "discarded")
 
 
-async def why_delivery(reader: StorySource, identifier: str) -> Shown | None:
-    delivery = await reader.delivery(identifier)
-    run = None if delivery is None else await reader.run(delivery["run"])
-    event = None if run is None else await reader.event(run["event"]["key"])
+async def why_delivery(desk: Desk, identifier: str) -> Shown | None:
+    delivery = await deliveries.find(desk, identifier)
+    run = None if delivery is None else await runs.find(desk, delivery["run"])
+    event = None if run is None else await events.find(desk, run["event"]["key"])
     if delivery is None or run is None or event is None:
         return None
     admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]
-    story = tell_delivery(delivery, run, event, await reader.time())
-    story += await tell_alarms(reader, run["app"], [delivery])
+    story = tell_delivery(delivery, run, event, await desk.reads.time())
+    story += await tell_alarms(desk, run["app"], [delivery])
     subject = {"kind": "delivery", "id": delivery["id"]}
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
 
 
-async def tell_alarms(reader: StorySource, app: str, deliveries: list[Shown]) -> list[str]:
+async def tell_alarms(desk: Desk, app: str, deliveries: list[Shown]) -> list[str]:
     """The open alarms of the channels that these deliveries wait for."""
     channels = sorted({one["channel"] for one in deliveries if one["state"] == "pending"})
     if not channels:
         return []
     keys = {key for one in channels for key in (f"channel/{app}/{one}", f"delivery/{app}/{one}/late")}
-    found = (await reader.alarms(state="open"))["alarms"]
+    found = await alarms.alarms(desk, state="open")
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] in keys]
 
 

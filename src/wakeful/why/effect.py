@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
+from wakeful.resources import effects, events, runs
+from wakeful.resources.desk import Desk
 from wakeful.values import arguments_of
 from wakeful.why.effects import tell_word, what_to_say_of
-from wakeful.why.words import StorySource, at, failure, in_short, number
+from wakeful.why.words import at, failure, in_short, number
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 SHOWN_CALL = 300
 
 
-class Effects(StorySource, Protocol):
-    """The reader methods that this story needs."""
-
-    async def effect(self, identifier: str, /) -> Shown | None: ...
-
-
-async def why_effect(reader: Effects, identifier: str) -> Shown | None:
+async def why_effect(desk: Desk, identifier: str) -> Shown | None:
     """The story of an effect, by its id or the beginning of it; None if there is none."""
-    effect = await reader.effect(identifier)
-    run = None if effect is None else await reader.run(effect["run"])
-    event = None if run is None else await reader.event(run["event"]["key"])
+    effect = await effects.find(desk, identifier)
+    run = None if effect is None else await runs.find(desk, effect["run"])
+    event = None if run is None else await events.find(desk, run["event"]["key"])
     if effect is None or run is None or event is None:
         return None
     admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wakeful.errors import NotFound
+from wakeful.resources import effects, events, runs
+from wakeful.resources.desk import Desk
+from wakeful.resources.events import StoredEvent
+from wakeful.resources.processes import living
+from wakeful.resources.quarantine_reading import input_of
+from wakeful.resources.run_views import LaterRun, RunDetail
 from wakeful.why.chain import tell_chain
 from wakeful.why.delivery import tell_alarms
 from wakeful.why.held_up import (
@@ -18,26 +26,26 @@ from wakeful.why.run import tell_later, tell_run
 from wakeful.why.schedule import tell_occurrence
 from wakeful.why.source import tell_quarantined, tell_released_from
 from wakeful.why.state import tell_state
-from wakeful.why.words import OUT_OF_BUDGET, Shown, StorySource, at, number
+from wakeful.why.words import OUT_OF_BUDGET, Shown, at, number
 
 
-async def find(reader: StorySource, identifier: str) -> tuple[Shown | None, Shown | None]:
+async def find(desk: Desk, identifier: str) -> tuple[StoredEvent | None, RunDetail | None]:
     """The event, and the run if one was asked for. A whole id takes precedence over the beginning of another."""
-    event = await reader.event(identifier)
+    event = await events.find(desk, identifier)
     try:
-        run = await reader.run(identifier)
+        run = await runs.find(desk, identifier)
     except NotFound:  # the beginning of several runs' ids
         if event is None:
             raise
         run = None
     if run is not None and (event is None or run["id"] == identifier):
-        return await reader.event(run["event"]["key"]), run
+        return await events.find(desk, run["event"]["key"]), run
     return event, None
 
 
-async def refuse_two(reader: StorySource, run: Shown, identifier: str) -> None:
+async def refuse_two(desk: Desk, run: Shown, identifier: str) -> None:
     """Raise NotFound if the beginning of a run's id is also that of an effect; the message names both."""
-    other = await reader.effect(identifier)
+    other = await effects.find(desk, identifier)
     if other is not None:
         message = (
             f'"{identifier}" is the beginning of several ids. Which one? Run {run["id"]} of agent {run["agent"]}, or effect '
@@ -46,68 +54,62 @@ async def refuse_two(reader: StorySource, run: Shown, identifier: str) -> None:
         raise NotFound(message)
 
 
-async def story_of(reader: StorySource, event: Shown, run: Shown | None, alive: list[Shown]) -> Shown:
+async def story_of(desk: Desk, event: Shown, run: Shown | None, alive: Sequence[Shown]) -> Shown:
     """The story of an event with all of its runs; given a run, of that run only."""
     if run is not None:
-        runs = [run]
+        told_runs = [run]
     else:
         ids = [admission["run"] for admission in event["admissions"] if admission["run"] is not None]
-        runs = [found for one in ids if (found := await reader.run(one)) is not None]
-    present = await reader.time()
-    story = [*tell_event(event), *await tell_occurrence(reader, event)]
-    of_agent = {one["agent"]: one for one in runs}
+        told_runs = [found for one in ids if (found := await runs.find(desk, one)) is not None]
+    present = await desk.reads.time()
+    story = [*tell_event(event), *await tell_occurrence(desk, event)]
+    of_agent = {one["agent"]: one for one in told_runs}
     for admission in event["admissions"]:
         told = of_agent.get(admission["agent"])
         if told is not None and run is None and joined_by_key(admission):
             story += [*tell_admission(admission), *tell_state(told, present, alive)]
         elif told is not None:
-            turn = await whose_turn(reader, told)
+            turn = await whose_turn(desk, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += tell_telling(told)
-            story += await tell_limits(reader, told, present)
+            story += await tell_limits(desk, told, present)
             story += tell_expired(told, present)
-            story += await tell_stuck(reader, told)
-            story += await tell_locks(reader, told)
-            story += await tell_circuit(reader, told)
-            story += await tell_alarms(reader, told["app"], told["deliveries"])
-            story += tell_later(await reader.later_runs(told["id"]))
+            story += await tell_stuck(desk, told)
+            story += await tell_locks(desk, told)
+            story += await tell_circuit(desk, told)
+            story += await tell_alarms(desk, told["app"], told["deliveries"])
+            story += tell_later(await desk.reads.rows(LaterRun, "later_runs", told["id"]))
         elif run is None:
             story += tell_admission(admission)
             if admission["run"] is not None:
                 story.append(tell_removed(admission["run"], admission["agent"]))
     subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
-    return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": runs, "story": story}
+    return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": told_runs, "story": story}
 
 
-async def why_known(reader: StorySource, identifier: str) -> Shown | None:
+async def why_known(desk: Desk, identifier: str) -> Shown | None:
     """The story of a run or an event by its whole id, also of a run that was removed."""
-    event, run = await find(reader, identifier)
+    event, run = await find(desk, identifier)
     if event is None:
-        return await why_removed(reader, identifier)
-    return await story_of(reader, event, run, await living(reader))
+        return await why_removed(desk, identifier)
+    return await story_of(desk, event, run, await living(desk))
 
 
-async def living(reader: StorySource) -> list[Shown]:
-    """The processes that are alive."""
-    return [
-        process for process in await reader.processes() if process["state"] == "alive" and process["lease_left"] > 0
-    ]
-
-
-async def why_quarantined(reader: StorySource, identifier: str) -> Shown | None:
+async def why_quarantined(desk: Desk, identifier: str) -> Shown | None:
     """The story of a quarantined input, by the beginning of its key."""
-    found = await reader.quarantined(identifier)
-    return None if found is None else await why_known(reader, found["key"])
+    found = await input_of(desk, identifier)
+    return None if found is None else await why_known(desk, found["key"])
 
 
-async def why_removed(reader: StorySource, identifier: str) -> Shown | None:
+async def why_removed(desk: Desk, identifier: str) -> Shown | None:
     """The story of a removed run, as long as its event is still stored."""
-    known = await reader.removed_run(identifier)
-    event = None if known is None else await reader.event(known["event"])
-    if known is None or event is None:
+    rows = await desk.reads.fetch("admission_of_run", identifier.partition(".")[0])
+    event = await events.find(desk, rows[0][0]) if rows else None
+    if event is None:
         return None
-    story = [*tell_event(event), tell_removed(identifier, known["agent"])]
-    admissions = [one for one in event["admissions"] if one["agent"] == known["agent"]]
+    agent = rows[0][1]
+    story = [*tell_event(event), tell_removed(identifier, agent)]
+    admissions = [one for one in event["admissions"] if one["agent"] == agent]
     subject = {"kind": "run", "id": identifier}
     return {"subject": subject, "event": event, "admissions": admissions, "runs": [], "story": story}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from wakeful.why.words import Shown, StorySource, at
+from wakeful.resources import expectations
+from wakeful.resources.desk import Desk
+from wakeful.why.words import Shown, at
 
 
-async def why_expected(reader: StorySource, name: str) -> Shown | None:
+async def why_expected(desk: Desk, name: str) -> Shown | None:
     """The story of the expectations with this name, or None."""
-    found = [one for one in await reader.expectations() if one["name"] == name]
+    found = [one for one in await expectations.expectations(desk) if one["name"] == name]
     if not found:
         return None
     story = [sentence for one in found for sentence in tell_expected(one)]

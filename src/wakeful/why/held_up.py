@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from wakeful.clock import Microseconds
+from wakeful.resources import alarms, circuits, locks, pauses
+from wakeful.resources.desk import Desk
+from wakeful.resources.states import State
+from wakeful.stores.known import limits_of
 from wakeful.why.version import tell_version
-from wakeful.why.words import Shown, StorySource, at, moment, number
+from wakeful.why.words import Shown, at, moment, number
 
 
-async def tell_stuck(reader: StorySource, run: Shown) -> list[str]:
+async def tell_stuck(desk: Desk, run: Shown) -> list[str]:
     """The open alarm about a stuck run."""
     if run["state"] != "running":
         return []
     key = f"stuck/{run['app']}/{run['agent']}/{run['id']}"
-    found = (await reader.alarms(state="open"))["alarms"]
+    found = await alarms.alarms(desk, state="open")
     return [f"An alarm is open: {one['text']}." for one in found if one["key"] == key]
 
 
-async def tell_locks(reader: StorySource, run: Shown) -> list[str]:
+async def tell_locks(desk: Desk, run: Shown) -> list[str]:
     """The locks that the run holds, and those it waits for."""
     if run["state"] != "running":
         return []
-    locks = await reader.locks_of(run["id"])
     told = [
         f'It has held lock "{one["name"]}" since {at(one["taken_at"])}'
         + (f", and {number(one['waiting'], 'other run')} wait for it." if one["waiting"] else ".")
-        for one in locks["held"]
+        for one in await locks.locks(desk)
+        if one["run"] == run["id"]
     ]
-    for one in locks["waited_for"]:
-        words = f'It has waited for lock "{one["name"]}" since {at(one["since"])}'
+    for one in await locks.awaited_by(desk, run["id"]):
+        words = f'It waits for lock "{one["name"]}" since {at(one["since"])}'
         if one["run"] is None:
             told.append(f"{words}; it is free now.")
         else:
@@ -38,11 +42,13 @@ async def tell_locks(reader: StorySource, run: Shown) -> list[str]:
     return told
 
 
-async def tell_circuit(reader: StorySource, run: Shown) -> list[str]:
+async def tell_circuit(desk: Desk, run: Shown) -> list[str]:
     """The circuit that a parked run waits for, and the time of the next probe."""
     if run["state"] != "parked" or run["parked_for"] is None:
         return []
-    found = [one for one in await reader.circuits() if (one["app"], one["name"]) == (run["app"], run["parked_for"])]
+    found = [
+        one for one in await circuits.circuits(desk) if (one["app"], one["name"]) == (run["app"], run["parked_for"])
+    ]
     if not found:
         return [f"Circuit {run['parked_for']} no longer exists; a worker resumes the run at its next check."]
     circuit = found[0]
@@ -71,16 +77,20 @@ def tell_telling(run: Shown) -> list[str]:
     return [f"It sends reminder {name}: see `wakeful reminders show {name}`."]
 
 
-async def whose_turn(reader: StorySource, run: Shown) -> str | None:
+async def whose_turn(desk: Desk, run: Shown) -> str | None:
     """The run that holds the state this run waits for, or None. Runs of an agent with state execute one at a time."""
     if run["state"] not in {"ready", "waiting"}:
         return None
     place = (run["app"], run["key"] or "")
-    holders = [one["run"] for one in await reader.states(run["agent"]) if (one["app"], one["key"] or "") == place]
+    holders = [
+        one["run"]
+        for one in await desk.reads.rows(State, "list_states", run["agent"])
+        if (one["app"], one["key"] or "") == place
+    ]
     return next((holder for holder in holders if holder not in {None, run["id"]}), None)
 
 
-async def tell_limits(reader: StorySource, run: Shown, present: Microseconds) -> list[str]:
+async def tell_limits(desk: Desk, run: Shown, present: Microseconds) -> list[str]:
     """The pause or limit that keeps a due run from being claimed."""
     due = moment(run["due_at"])
     if run["state"] not in {"ready", "waiting"} or due is None or due > present:
@@ -88,11 +98,11 @@ async def tell_limits(reader: StorySource, run: Shown, present: Microseconds) ->
     app, agent = run["app"], run["agent"]
     told = [
         tell_pause(one, app, agent)
-        for one in await reader.pauses()
+        for one in await pauses.pauses(desk)
         if one["app"] == app and one["agent"] in {None, agent}
     ]
     told += tell_version(agent, run.get("awaits_code"))
-    limits = await reader.limits(app, agent)
+    limits = await limits_of(desk.reads, app, agent)
     most = limits["concurrency"]
     if most is not None and limits["running"] >= most:
         told.append(

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wakeful.clock import Microseconds
+from wakeful.resources import reminders
+from wakeful.resources.desk import Desk
+from wakeful.resources.processes import living
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.zones import zone_named
 from wakeful.why.event import why_known
-from wakeful.why.words import Shown, StorySource, at, moment, who_takes_it
+from wakeful.why.words import Shown, at, moment, who_takes_it
 
 
-async def why_reminder(reader: StorySource, identifier: str) -> Shown | None:
+async def why_reminder(desk: Desk, identifier: str) -> Shown | None:
     """The story of a reminder, or None if there is none of that name."""
-    reminder = await reader.reminder(identifier)
+    reminder = await reminders.find(desk, identifier)
     if reminder is None:
         return None
-    present = await reader.time()
-    alive = [one for one in await reader.processes() if one["state"] == "alive" and one["lease_left"] > 0]
+    present = await desk.reads.time()
+    alive = await living(desk)
     story = [*tell_making(reminder), *tell_became(reminder, present, alive)]
-    told = None if reminder["run"] is None else await why_known(reader, reminder["run"])
+    told = None if reminder["run"] is None else await why_known(desk, reminder["run"])
     return {
         "subject": {"kind": "reminder", "id": reminder["id"]},
         "reminder": reminder,
@@ -49,7 +54,7 @@ def tell_making(reminder: Shown) -> list[str]:
     return story
 
 
-def tell_became(reminder: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+def tell_became(reminder: Shown, present: Microseconds, alive: Sequence[Shown]) -> list[str]:
     name, due = reminder["id"], moment(reminder["due_at"])
     change = f"`wakeful reminders move {name} WHEN` moves it, and `wakeful reminders cancel {name}` cancels it."
     match reminder["state"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from wakeful.clock import Microseconds
@@ -25,7 +26,7 @@ DID = {
 
 
 def tell_run(
-    run: Shown, present: Microseconds, alive: list[Shown], *, because: str | None = None, turn: str | None = None
+    run: Shown, present: Microseconds, alive: Sequence[Shown], *, because: str | None = None, turn: str | None = None
 ) -> list[str]:
     story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
     story += tell_events(run)

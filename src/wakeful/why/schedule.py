@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.errors import NotFound
+from wakeful.resources import pauses, runs, schedule_reading
+from wakeful.resources.desk import Desk
+from wakeful.stores.known import living_agents
 from wakeful.triggers.zones import shown_time
 from wakeful.why.checks import tell_check
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 
 TOLD_CHANGES = 3
 TOLD_OCCURRENCES = 3
@@ -29,38 +33,25 @@ DID = {
 }
 
 
-class ReadsSchedules(Protocol):
-    """The reader methods that these stories need."""
-
-    async def run(self, identifier: str, /) -> Shown | None: ...
-    async def schedule(self, name: str, app: str | None = None, /) -> Shown | None: ...
-    async def occurrence(self, event: Shown, /) -> Shown | None: ...
-    async def living_agents(self, app: str, /) -> set[str]: ...
-    async def pauses(self) -> list[Shown]: ...
-    async def time(self) -> Microseconds: ...
-    async def checks(self) -> list[Shown]: ...
-    async def states(self, agent: str | None = None, /) -> list[Shown]: ...
-
-
-async def why_schedule(reader: ReadsSchedules, name: str, alive: list[Shown]) -> Shown | None:
+async def why_schedule(desk: Desk, name: str, alive: Sequence[Shown]) -> Shown | None:
     """The story of a schedule, by its name, or by APP/NAME if several apps have it; None if there is none."""
     app, slash, own = name.partition("/")
     try:
-        found = await reader.schedule(name)
-        found = await reader.schedule(own, app) if found is None and slash else found
+        found = await schedule_reading.find(desk, name)
+        found = await schedule_reading.find(desk, own, app=app) if found is None and slash else found
     except NotFound:
         message = f"several apps have a schedule {name}: choose one with `wakeful why APP/{name}`"
         raise NotFound(message) from None
     if found is None or found["origin"] == "reminder":  # reminders have their own story
         return None
-    present = await reader.time()
+    present = await desk.reads.time()
     story = [tell_what(found), *tell_changes(found)]
     story += tell_last(found, present)
     story += tell_ledger(found)
     story += tell_cadence(found)
-    story += await tell_check(reader, found)
-    story += await tell_queued(reader, found)
-    story += await tell_next(reader, found, present, alive)
+    story += await tell_check(desk, found)
+    story += await tell_queued(desk, found)
+    story += await tell_next(desk, found, present, alive)
     story += [f"An alarm is open: {one['text']}." for one in found["alarms"] if one["state"] != "resolved"]
     subject = {"kind": "schedule", "id": found["name"]}
     return {"subject": subject, "schedule": found, "event": None, "admissions": [], "runs": [], "story": story}
@@ -144,7 +135,7 @@ def tell_cadence(found: Shown) -> list[str]:
     return [f"Over its last {cadence['firings']} occurrences it fired every {real}; its rule says every {configured}."]
 
 
-async def tell_queued(reader: ReadsSchedules, found: Shown) -> list[str]:
+async def tell_queued(desk: Desk, found: Shown) -> list[str]:
     """Due occurrences that are queued, and what they wait for."""
     queued = found["queued"]
     if queued is None:
@@ -153,15 +144,15 @@ async def tell_queued(reader: ReadsSchedules, found: Shown) -> list[str]:
     what = what or f"Its occurrence of {at(queued['to'])}"
     wait = "wait" if queued["count"] > 1 else "waits"
     if not queued["waits_for"]:
-        return [f"{what} {wait} for a process that has agent {found['agent']}."]
-    run = await reader.run(queued["waits_for"])
+        return [f"{what} {wait} to be fired by a process that has agent {found['agent']}."]
+    run = await runs.find(desk, queued["waits_for"])
     state = "" if run is None else f": it is {run['state']}"
     together = " They will fire as one." if queued["count"] > 1 else ""
     words = f"{what} {wait}, because run {queued['waits_for']} has not finished{state}.{together}"
     return [f"{words} `wakeful why {queued['waits_for']}` explains that run."]
 
 
-async def tell_next(reader: ReadsSchedules, found: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+async def tell_next(desk: Desk, found: Shown, present: Microseconds, alive: Sequence[Shown]) -> list[str]:
     """The next occurrence, and what prevents it."""
     name = found["name"]
     match found["state"]:
@@ -183,14 +174,14 @@ async def tell_next(reader: ReadsSchedules, found: Shown, present: Microseconds,
         told = [f"It has been due since {at(found['due_at'])}, for {on_the_wall(found['next'])}."]
     if not alive:
         told.append("No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`.")
-    elif found["agent"] not in await reader.living_agents(found["app"]):
+    elif found["agent"] not in await living_agents(desk.reads, found["app"]):
         told.append(
             f"No live worker has agent {found['agent']} of app {found['app']}: nothing fires until one does. "
             "Was the agent renamed, or is its app not running?"
         )
     told += [
-        f"Agent {one['agent'] or found['agent']} is paused by {one['by']}: new runs wait until `wakeful resume`."
-        for one in await reader.pauses()
+        f"Agent {one['agent'] or found['agent']} is paused by {one['by']}: what fires waits until `wakeful resume`."
+        for one in await pauses.pauses(desk)
         if one["app"] == found["app"] and one["agent"] in {None, found["agent"]} and one["paused"]
     ]
     return told
@@ -199,9 +190,10 @@ async def tell_next(reader: ReadsSchedules, found: Shown, present: Microseconds,
 # events and runs
 
 
-async def tell_occurrence(reader: ReadsSchedules, event: Shown) -> list[str]:
+async def tell_occurrence(desk: Desk, event: Shown) -> list[str]:
     """The occurrence that an event stands for; empty for an event that no schedule created."""
-    found = await reader.occurrence(event)
+    envelope = event.get("envelope") or {"type": event["type"], "scheduledfor": event["id"]}
+    found = await schedule_reading.occurrence(desk, event["app"], event["source"], envelope)
     if found is None:
         return []
     name, became, merged = found["schedule"], found["became"], found["coalesced"]

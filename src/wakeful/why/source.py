@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from wakeful.clock import SECOND, readable
 from wakeful.errors import NotFound
+from wakeful.resources import sources
+from wakeful.resources.desk import Desk
 from wakeful.stores.verbs.take_in import TOLD_THEN
 from wakeful.why.schedule import at
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 
 
-class ReadsSources(Protocol):
-    """The reader methods that these stories need."""
-
-    async def source(self, name: str, app: str | None = None, /) -> Shown | None: ...
-
-
-async def why_source(reader: ReadsSources, name: str) -> Shown | None:
+async def why_source(desk: Desk, name: str) -> Shown | None:
     """The story of a source, by its name; None if there is none."""
     try:
-        found = await reader.source(name)
+        found = await sources.find(desk, name)
     except NotFound:
         message = f"several apps have a source {name}: choose one with `wakeful sources {name} --of APP`"
         raise NotFound(message) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wakeful.clock import Microseconds, readable
 from wakeful.model import ON_FAILURE
 from wakeful.why.effects import what_to_say
@@ -9,7 +11,7 @@ from wakeful.why.steps import tell_waits
 from wakeful.why.words import Shown, at, failure, moment, number, ordinal, own, span, who_takes_it
 
 
-def tell_state(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+def tell_state(run: Shown, present: Microseconds, alive: Sequence[Shown]) -> list[str]:
     """The state of a run, the reason, and what to do next."""
     reason = run["reason"]
     because = f" ({reason})" if reason else ""
@@ -96,7 +98,7 @@ def tell_blocked(run: Shown) -> list[str]:
     return [f"{number(behind, 'run')} of key {run['key']} {wait} behind it until then."]
 
 
-def tell_stopping(run: Shown, present: Microseconds, alive: list[Shown]) -> list[str]:
+def tell_stopping(run: Shown, present: Microseconds, alive: Sequence[Shown]) -> list[str]:
     """The progress of a run that is being cancelled, or that failed and undoes its effects first."""
     failed = run["cancel"]["by"] == ON_FAILURE
     asked = f"The run is being cancelled: {run['cancel']['by']} requested it at {at(run['cancel']['asked_at'])}."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-Shown = dict[str, Any]
+Shown = Mapping[str, Any]
 
 
 def tell_version(agent: str, waits: Shown | None) -> list[str]:

@@ -9,10 +9,10 @@ select id, agent, state from wakeful_run where parent_seq = :seq order by seq
 -- later_runs(root) --
 -- The later runs of a family, made by `--again` or fork.
 select id, state, created_at,
-  exists (select 1 from wakeful_remedy remedy where remedy.run_seq = wakeful_run.seq and remedy.verb = 'fork')
+  exists (select 1 from wakeful_remedy remedy where remedy.run_seq = wakeful_run.seq and remedy.verb = 'fork') as forked
 from wakeful_run where root = :root and id <> root order by seq
 
 -- who_waited(event_seq) --
--- Runs with a wait that this event ended.
-select run.id, run.agent from wakeful_wait wait join wakeful_run run on run.seq = wait.run_seq
+-- Runs that waited for an event and took it.
+select run.id as run, run.agent from wakeful_wait wait join wakeful_run run on run.seq = wait.run_seq
 where wait.event_seq = :event_seq order by run.seq

@@ -49,12 +49,12 @@ from wakeful_lock lock join wakeful_run holder on holder.seq = lock.run_seq
 where holder.token = lock.run_token and holder.state = 'running'
 order by lock.app, lock.name
 
--- waits_for_locks(run_seq) --
--- The locks that a run waits for, and their holders.
-select waiting.name, waiting.since, holder.id, holder.agent, lock.taken_at
+-- waits_for_locks(run) --
+-- The locks that a run waits for, and the run that has each.
+select waiting.name, waiting.since, holder.id as run, holder.agent, lock.taken_at
 from wakeful_lock_wait waiting
 join wakeful_run waiter on waiter.seq = waiting.run_seq and waiter.token = waiting.run_token and waiter.state = 'running'
 left join wakeful_lock lock on lock.app = waiting.app and lock.name = waiting.name
 left join wakeful_run holder on holder.seq = lock.run_seq and holder.token = lock.run_token and holder.state = 'running'
-where waiting.run_seq = :run_seq
+where waiting.run_seq = (select seq from wakeful_run where id = :run)
 order by waiting.name

@@ -1,10 +1,10 @@
 -- Quarantined inputs, for people: listed, shown, and removed when they are closed and old.
 
--- page_of_quarantine(app, source, kind, state, after, most) --
--- Newest first, without the bytes: a page of them would be large.
-select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
-  quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
-  event.reason, event.duplicates, event.accepted_at
+-- page_of_quarantine(after, most, app, source, kind, state) --
+-- Newest first. Its bytes are not among it: a page of them would be large.
+select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, event.reason, quarantine.size,
+  event.duplicates + 1 as came, event.accepted_at as first_at, quarantine.operator as settled_by, quarantine.settled_at,
+  quarantine.note, quarantine.became as became_key, quarantine.made, event.source as event_source, event.id as event_id
 from wakeful_quarantine quarantine join wakeful_event event on event.seq = quarantine.event_seq
 where (cast(:app as text) is null or quarantine.app = :app)
   and (cast(:source as text) is null or quarantine.source = :source)
@@ -14,10 +14,11 @@ where (cast(:app as text) is null or quarantine.app = :app)
 order by quarantine.event_seq desc limit :most
 
 -- find_quarantined(lower, upper) --
--- By its key or a prefix of it, with the bytes.
-select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, quarantine.size,
-  quarantine.became, quarantine.made, quarantine.operator, quarantine.note, quarantine.settled_at, event.source, event.id,
-  event.reason, event.duplicates, event.accepted_at, quarantine.headers, event.envelope, quarantine.form
+-- By its key, or the beginning of it, whole.
+select event.seq, event.key, quarantine.app, quarantine.source, quarantine.kind, quarantine.state, event.reason, quarantine.size,
+  event.duplicates + 1 as came, event.accepted_at as first_at, quarantine.operator as settled_by, quarantine.settled_at,
+  quarantine.note, quarantine.became as became_key, quarantine.made, event.source as event_source, event.id as event_id,
+  quarantine.headers, event.envelope, quarantine.form, event.accepted_at as received
 from wakeful_event event join wakeful_quarantine quarantine on quarantine.event_seq = event.seq
 where event.key >= :lower and event.key < :upper order by event.key limit 2
 
@@ -39,8 +40,9 @@ join wakeful_event event on event.seq = waiting.newest
 order by waiting.number desc, waiting.app, waiting.source, waiting.kind
 
 -- released_from(became) --
--- The input that an event was made from. Neither joined nor ordered, because the planner would then use the primary key.
-select (select event.key from wakeful_event event where event.seq = quarantine.event_seq), quarantine.operator, quarantine.settled_at
+-- What an event was made of, if it was in quarantine before. Neither joined nor in order: that would be along the primary key.
+select (select event.key from wakeful_event event where event.seq = quarantine.event_seq) as key, quarantine.operator as "by",
+  quarantine.settled_at as at
 from wakeful_quarantine quarantine where quarantine.became = :became
 
 -- forget_headers(event_seq) --

@@ -50,7 +50,7 @@ set number = wakeful_quarantine_cut.number + excluded.number, bytes = wakeful_qu
 select 1 from wakeful_quarantine_cut where app = :app and why = 'bytes' and last_at > {now} - :within limit 1
 
 -- list_cut() --
-select app, source, why, number, bytes, since, last_at from wakeful_quarantine_cut order by app, source, why
+select app, source, why, number as count, bytes, since, last_at from wakeful_quarantine_cut order by app, source, why
 
 -- list_room() --
 select app, held from wakeful_quarantine_room order by app

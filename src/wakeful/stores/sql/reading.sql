@@ -10,8 +10,8 @@ select seq, created_at from wakeful_run where seq >= :seq order by seq limit 1
 -- find_runs(id, upper) --
 -- By id or by a prefix of one: ids between `id` and `upper`.
 select run.seq, run.id, run.agent, run.state, run.attempts, run.crashes, run.reason, run.created_at, run.started_at,
-  run.finished_at, run.due_at, run.app, event.source, event.id, event.type,
-  run.root, event.key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq,
+  run.finished_at, run.due_at, run.app, event.source as event_source, event.id as event_id, event.type as event_type,
+  run.root, event.key as event_key, run.output, run.error, run.outcome, run.owner, run.token, run.expires_at, event.envelope, run.event_seq,
   run.cancel_at, run.cancel_by, run.cancel_note, run.version, run.data, run.parked_for
 from wakeful_run run join wakeful_event event on event.seq = run.event_seq
 where run.id >= :id and run.id < :upper
@@ -57,37 +57,29 @@ order by event.seq limit :most
 select distinct agent from wakeful_admission
 
 -- list_effects(root) --
--- The effects of a run, including those of its replays and forks.
-select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
-  effect.once, effect.operation, effect.follows
+-- What a run did to the outside world; its replays and forks included.
+select {effect}
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where effect.root = :root order by effect.position, effect.seq
 
--- page_of_effects(state, after, most, agent, action) --
+-- page_of_effects(after, most, state, agent, action) --
 -- Newest first; `after` is the seq of the last one seen.
-select effect.seq, effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
-  effect.once, effect.operation, effect.follows
+select effect.seq, {effect}
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 where (cast(:state as text) is null or effect.state = :state) and (cast(:after as bigint) is null or effect.seq < :after)
   and (cast(:agent as text) is null or effect.agent = :agent) and (cast(:action as text) is null or effect.action = :action)
 order by effect.seq desc limit :most
 
 -- find_effects(id, upper) --
--- By id or by a prefix of one; with the type of its result, if code reads it.
-select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
-  effect.once, effect.operation, effect.follows, case when effect.undoes is null and effect.staged = 0 then action.returns end
+-- By id, or by the beginning of one; with what its result must look like, where code reads it.
+select {effect}, case when effect.undoes is null and effect.staged = 0 then action.returns end as returns
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 left join wakeful_action action on action.app = effect.app and action.reference = effect.reference
 where effect.id >= :id and effect.id < :upper order by effect.id limit 6
 
 -- find_effects_by_operation(id, upper) --
--- The same by operation id, the id that the service was given, if a business key made it different from the effect's own id.
-select effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
-  effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id, effect.agent, effect.undoes,
-  effect.once, effect.operation, effect.follows, case when effect.undoes is null and effect.staged = 0 then action.returns end
+-- The same, by the operation id that the service was told, where a business key gave another one than the effect's own id.
+select {effect}, case when effect.undoes is null and effect.staged = 0 then action.returns end as returns
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq
 left join wakeful_action action on action.app = effect.app and action.reference = effect.reference
 where effect.operation >= :id and effect.operation < :upper order by effect.operation limit 6
@@ -162,16 +154,19 @@ from wakeful_run run
 join wakeful_state state on state.app = run.app and state.agent = run.agent and state.key = coalesce(run.key, '')
 where run.seq = :run_seq and run.state_change is not null
 
+-- app_by_run(id) --
+select app from wakeful_run where id = :id
+
 -- apps_of_agent(agent) --
 select distinct app from wakeful_run where agent = :agent
 
 -- list_attempts(run_seq) --
-select token, process, outcome, error, started_at, ended_at from wakeful_attempt where run_seq = :run_seq order by token
+select token as claim, process, outcome, error, started_at, ended_at from wakeful_attempt where run_seq = :run_seq order by token
 
 -- list_decisions(event_seq) --
 select agent, answer, rule, version, reason, decided_at from wakeful_decision where event_seq = :event_seq order by seq
 
--- list_events(type, state, id, after, most) --
+-- list_events(after, most, type, state, id) --
 select seq, key, app, source, id, type, subject, state, reason, duplicates, accepted_at
 from wakeful_event
 where (cast(:type as text) is null or type = :type)
@@ -186,7 +181,7 @@ select seq, key, app, source, id, type, subject, state, reason, duplicates, acce
 from wakeful_event where key = :identifier or id = :identifier order by seq desc limit 10
 
 -- list_admissions(event_seq) --
-select agent, state, run_id, reason from wakeful_admission where event_seq = :event_seq order by agent
+select agent, state, run_id as run, reason from wakeful_admission where event_seq = :event_seq order by agent
 
 -- list_conflicts(event_seq) --
 select content, envelope, seen_at from wakeful_conflict where event_seq = :event_seq order by seen_at
@@ -212,7 +207,7 @@ select state, count(*) from wakeful_run where app = :app group by state
 select state, count(*) from wakeful_delivery where app = :app group by state
 
 -- list_processes(now) --
-select id, host, pid, state, started_at, lease_until, lease_until - {now} from wakeful_process
+select id, host, pid, state, started_at, lease_until, lease_until - {now} as lease_left from wakeful_process
 order by case state when 'alive' then 0 else 1 end, started_at desc limit 50
 
 -- read_time(now) --

@@ -12,8 +12,8 @@ from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.transaction import Row
 
 
-def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:
-    """A step. `misfit` is an event that its condition could not be asked of, if it waits for one: its id, and why."""
+def step_of(row: Row, misfit: Row | None = None) -> dict[str, Any]:
+    """A step as a run shows it. `misfit` is an event that its condition could not be evaluated for: (its id, why)."""
     name, state, tries, attempt, arguments, result, error, started, finished, key = row
     return {
         "name": name,
@@ -34,7 +34,7 @@ def step_summary(row: Row, misfit: Row | None = None) -> dict[str, Any]:
 
 
 def awaited(result: str | None, misfit: Row | None) -> Any:
-    """What a step waits for, as it was stored with it."""
+    """The wait of a step, as it was stored."""
     told = json_of(result)
     if misfit is not None:
         told["misfit"] = {"event": misfit[0], "reason": misfit[1]}
@@ -42,7 +42,7 @@ def awaited(result: str | None, misfit: Row | None) -> Any:
 
 
 def until_of(state: str, result: str | None) -> int | None:
-    """When a step goes on. None as well for a note that was tampered with, so that its run can be looked at."""
+    """When a step goes on. None for a note that was tampered with, too, so that its run can still be shown."""
     if state not in {"retrying", "waiting"}:
         return None
     told = json_of(result)
@@ -50,8 +50,8 @@ def until_of(state: str, result: str | None) -> int | None:
     return until if isinstance(until, int) else None
 
 
-def change_summary(steps: list[Row]) -> dict[str, Any] | None:
-    """What is noted of a run that met other code than it began with: the last change, and all of them."""
+def change_of(steps: list[Row]) -> dict[str, Any] | None:
+    """The changes of code under a run, the last one in front; None if there was none."""
     notes = {step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] == "not asked for"}
     changes = changes_of(steps)
     if not notes and not changes:
@@ -67,7 +67,7 @@ def change_summary(steps: list[Row]) -> dict[str, Any] | None:
 
 
 def changes_of(steps: list[Row]) -> list[dict[str, Any]]:
-    """Each time that a run went over to other code, in order."""
+    """Each change of code under a run, in order."""
     found = [
         (int(step[9].removeprefix("version") or 1), from_json(step[5]), step[7])
         for step in steps
@@ -86,7 +86,7 @@ def changes_of(steps: list[Row]) -> list[dict[str, Any]]:
 
 
 def began_with(version: str | None, steps: list[Row]) -> str | None:
-    """The version whose records a run goes by: that of its first start, unless it started anew or a person let it go on since."""
+    """The version whose records a run follows: that of its first start, unless it was restarted or a person agreed to newer code."""
     changes = changes_of(steps)
     if version is None or not changes:
         return None if version is None else version.lstrip("~")

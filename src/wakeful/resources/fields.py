@@ -1,0 +1,94 @@
+"""Types of a view's fields: how a column becomes JSON, and what the OpenAPI document says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a field means, for people who read the OpenAPI document or the reference."""
+
+    text: str
+    example: Any = None
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        made = {**handler(schema), "description": self.text}
+        return made if self.example is None else {**made, "examples": [self.example]}
+
+
+@dataclass(frozen=True, slots=True)
+class AsMoment:
+    """Microseconds in the row, RFC 3339 outside."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "format": "date-time"}
+
+
+@dataclass(frozen=True, slots=True)
+class InSeconds:
+    """Microseconds in the row, seconds outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsFlag:
+    """0 or 1 in the row, false or true outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsJson:
+    """JSON text in the row, its value outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsCutJson:
+    """JSON text in the row, of which a long one was cut: then it stays a text, with … at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AsError:
+    """A stored error in the row, outside without what is stored beside it for the next try."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """In no row: the function that reads fills it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Of a view inside a view: its schema has no name in the OpenAPI document, and stands where it is used."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Json:
+        found: Json = handler.resolve_ref_schema(handler(schema))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The smallest number that it can be."""
+
+    least: int
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "minimum": self.least}
+
+
+@dataclass(frozen=True, slots=True)
+class InBase64:
+    """Bytes, as JSON has them."""
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), "contentEncoding": "base64"}
+
+
+Moment = Annotated[str, AsMoment()]
+MomentOrNone = Annotated[str | None, AsMoment()]
+Seconds = Annotated[float, InSeconds()]
+SecondsOrNone = Annotated[float | None, InSeconds()]
+Flag = Annotated[bool, AsFlag()]
+Count = Annotated[int, AtLeast(0)]
