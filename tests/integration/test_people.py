@@ -117,8 +117,9 @@ class TestTheStory:
             (called,) = run["children"]
             assert (called["agent"], called["state"], run["parent"]) == ("child", "waiting", None)
             told = await story(runtime, run["id"])
-            assert f"it waits for run {called['id']} of agent child, which it called and which is waiting" in told
-            assert f"`wakeful why {called['id']}` shows what that run is doing" in told
+            waits = f"the run has waited for run {called['id']} of agent child, which it called and which is waiting"
+            assert waits in told
+            assert f"`wakeful why {called['id']}` explains that run" in told
             assert ((await runtime.reader.run(called["id"])) or {})["parent"] == run["id"]
             assert f"It was called by run {run['id']}:" in await story(runtime, called["id"])
 
