@@ -15,9 +15,8 @@ from wakeful.http.foreign import refuse_forms
 from wakeful.http.parameters import is_plain, read_parameters
 from wakeful.http.reply import JsonResponse
 from wakeful.http.security import ApiSettings
-from wakeful.intake.cloudevents import new_event
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
-from wakeful.stores.verbs.sending import SentBy
+from wakeful.operations.starting import start_run
 
 
 def agent_routes(door: DoorPort, agents: AgentsPort, results: ResultsPort | None, settings: ApiSettings) -> list[Route]:
@@ -35,8 +34,7 @@ def agent_routes(door: DoorPort, agents: AgentsPort, results: ResultsPort | None
         if not is_plain(agent):
             raise NotFound("there is no such agent")
         agents.refuse_unknown(agent)
-        event = new_event("wakeful.run", data, source=f"/{agents.name}/run", id=given.get("id"))
-        receipts = await door.accept([event], agent=agent, by="app", sent=SentBy(by, "run", f"agent {agent}"))
+        receipts = [await start_run(door, agents.name, agent, data, given.get("id"), by=by)]
         if wait is None:
             return JsonResponse({"events": [receipt.to_json() for receipt in receipts]}, status_code=202)
         status, answer = await answer_with_outputs(receipts, results, wait)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.cli.working import DEFAULT_GRACE, first_of, prepare, stop_politely
 from wakeful.errors import ConfigError, StoreUnavailable, did_you_mean
-from wakeful.intake.cloudevents import new_event
 from wakeful.model import FINAL_RUN_STATES
+from wakeful.operations.starting import start_run
 from wakeful.resources.desk import looking
 from wakeful.resources.failures import failure_line, failure_lines
 from wakeful.resources.processes import living
@@ -30,7 +30,6 @@ from wakeful.shell.arguments import (
 from wakeful.shell.life import Stopping, live
 from wakeful.shell.opening import sending
 from wakeful.shell.terminal import SHOWN_OF_AN_ID, plain, print_json, say
-from wakeful.stores.verbs.sending import SentBy
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -84,10 +83,9 @@ run_command = Command(declare, execute)
 
 
 async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stopping: Stopping) -> int:
-    event = new_event("wakeful.run", data, source=f"/{app.name}/run", id=arguments.id)
     async with sending(app, arguments.store) as runtime:
-        sent = SentBy(actor_of(arguments), "run", f"agent {arguments.agent}")
-        receipt = (await runtime.door.accept([event], agent=arguments.agent, by="app", sent=sent))[0]
+        by = actor_of(arguments)
+        receipt = await start_run(runtime.door, app.name, arguments.agent, data, arguments.id, by=by)
         if not receipt.runs:
             return _no_run(receipt, arguments)
         identifier = receipt.runs[0]
@@ -98,7 +96,7 @@ async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stop
     if arguments.json:
         print_json(run)
     else:
-        print(f"{receipt.status} {event.id} → run {identifier}")
+        print(f"{receipt.status} {receipt.id} → run {identifier}")
         if not workers and run is not None and run["state"] == "ready":
             say(
                 f"no worker is alive on this store: add --wait to run it here, or start `wakeful serve {arguments.app}`"
