@@ -55,7 +55,9 @@ def which_stands(approval: Approval) -> str:
         case "answered":
             words = f"{approval['answered_by']} answered it at {approval['answered_at']}"
         case "expired":
-            words = f"it expired unanswered at {approval['due_at']}, and run {approval['run']} resumed without an answer"
+            words = (
+                f"it expired unanswered at {approval['due_at']}, and run {approval['run']} resumed without an answer"
+            )
         case "withdrawn":
             words = f"run {approval['run']}, which asked it, is over"
         case state:

@@ -256,7 +256,7 @@ def apart(rows: list[OccurrenceRow]) -> list[OccurrenceRow]:
 
 
 class Queue:
-    """How many of our runs wait to start; 0 while no worker is alive, since nothing is kept waiting then."""
+    """Our runs that wait to start, which limit how many more are queued. No limit while no worker is alive: nothing is delayed then."""
 
     def __init__(self, store: DatabaseStore, stored: StoredSchedule) -> None:
         self._store = store

@@ -1,5 +1,4 @@
-"""Checking in: an event that reports that an expected task was done. The command line and the HTTP API share this.
-"""
+"""Checking in: an event that reports that an expected task was done. The command line and the HTTP API share this."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Pace:
             yield things[start : start + self.batch]
 
     async def turn(self, done: int) -> bool:
-        """Wait after `count` items until the next batch may start; False if the work must stop."""
+        """Wait after `done` items until the next batch may start; False if the work must stop."""
         now = asyncio.get_running_loop().time()
         if self._began is None:
             self._began = now

@@ -96,7 +96,9 @@ async def release(
     accept = AcceptEvents(releasing.app, arrivals, matches=fits)
     ended = await store.do(EndQuarantine(releasing.app, key, accept=accept, by=by, note=note, bulk=bulk))
     if ended is None:
-        return Ended(key, "kept", f"{key} was released or discarded just now by another operator: see `wakeful why {key}`")
+        return Ended(
+            key, "kept", f"{key} was released or discarded just now by another operator: see `wakeful why {key}`"
+        )
     return Ended(key, "released", receipts=ended.receipts)
 
 
@@ -109,7 +111,9 @@ async def discard(
         return Ended(key, "kept", refused)
     ended = await store.do(EndQuarantine(found["app"], key, by=by, note=note, bulk=bulk))
     if ended is None:
-        return Ended(key, "kept", f"{key} was released or discarded just now by another operator: see `wakeful why {key}`")
+        return Ended(
+            key, "kept", f"{key} was released or discarded just now by another operator: see `wakeful why {key}`"
+        )
     return Ended(key, "discarded")
 
 

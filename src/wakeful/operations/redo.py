@@ -122,7 +122,7 @@ async def plan_redo(reads: ReadsDatabase, choice: Choice) -> Plan:
 
 
 def how_it_died(kind: str | None, message: str | None, reason: str | None, finished: Microseconds) -> Letter:
-    """The filters that dead runs and dead deliveries share."""
+    """The fields that dead runs and dead deliveries share."""
     error = {"type": kind or "", "message": message or ""}
     return {"error": error, "reason": reason, "finished": finished, "finished_at": to_text(finished)}
 

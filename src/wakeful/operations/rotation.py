@@ -90,11 +90,7 @@ async def _bind(keeper: Keeper, codec: Codec, ring: KeyRing, by: Actor, bulk: Bu
 async def _unbound(keeper: Keeper) -> str | None:
     """The processes that do not bind payloads yet. Read before a pass, so that the pass sees everything they wrote."""
     found = await keeper.unbound_processes()
-    return (
-        None
-        if not found
-        else f"{_processes(found)} does not bind payloads yet: run this again in a moment"
-    )
+    return None if not found else f"{_processes(found)} does not bind payloads yet: run this again in a moment"
 
 
 async def _conclude(

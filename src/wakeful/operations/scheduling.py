@@ -128,9 +128,7 @@ def refuse_foreign(shown: Shown, verb: str, *, written_at: str | None = None) ->
         case "heartbeat":
             message = f"schedule {name} comes from a heartbeat's file: {verb} it there. `wakeful schedules pause {name}` stops it until then"
         case "reminder":
-            message = (
-                f"{name} is a reminder: see `wakeful reminders --help` for how to change it"
-            )
+            message = f"{name} is a reminder: see `wakeful reminders --help` for how to change it"
         case _:
             return
     raise ConfigError(message)

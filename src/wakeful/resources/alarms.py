@@ -68,9 +68,7 @@ async def alarms(
     desk: Desk,
     *,
     state: Annotated[AlarmState | None, Param("only alarms in this state")] = None,
-    limit: Annotated[
-        int, Param("show at most N", metavar="N", least=1, most=LONGEST_PAGE, in_shell=50)
-    ] = LONGEST_PAGE,
+    limit: Annotated[int, Param("show at most N", metavar="N", least=1, most=LONGEST_PAGE, in_shell=50)] = LONGEST_PAGE,
 ) -> list[Alarm]:
     found = await desk.reads.rows(Alarm, "list_alarms", state, limit)
     for one in found:

@@ -100,7 +100,9 @@ def are_open(found: Sequence[Approval]) -> bool:
 
 
 def how_to_answer(found: Sequence[Approval], _: Mapping[str, Any], __: Look) -> list[str]:
-    said = "Answer one with `wakeful approvals answer ID ANSWER`; `wakeful approvals show ID` shows the expected answer."
+    said = (
+        "Answer one with `wakeful approvals answer ID ANSWER`; `wakeful approvals show ID` shows the expected answer."
+    )
     return [said] if are_open(found) else []
 
 

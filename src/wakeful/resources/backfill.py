@@ -34,7 +34,7 @@ class BackfillPlan(TypedDict):
     instants: Annotated[Count, About("Past occurrences in the span")]
     done: Annotated[Count, About("Of these, already done")]
     new: Annotated[Count, About("Of these, to be done")]
-    first: Annotated[MomentOrNone, About("First and last occurrence to be done")]
+    first: Annotated[MomentOrNone, About("First occurrence to be done")]
     last: MomentOrNone
     to_come: Annotated[Count, About("Occurrences that the schedule has not decided yet and will handle itself")]
 
@@ -48,7 +48,9 @@ class BackfillDone(TypedDict):
     of: Annotated[Count, About("Occurrences to be done")]
     done: Annotated[Count, About("Occurrences that were already done")]
     denied: Annotated[Count, About("Occurrences whose run policy denied")]
-    stopped: Annotated[bool, About("It was stopped or reached the time limit of a request: repeat the request to continue")]
+    stopped: Annotated[
+        bool, About("It was stopped or reached the time limit of a request: repeat the request to continue")
+    ]
 
 
 Agent = Annotated[str, Param("AGENT: the agent of the schedule", positional=True, metavar="AGENT")]

@@ -68,7 +68,9 @@ class Listing:
 
     read: Callable[..., Awaitable[Any]]
     summary: str
-    none: str | Callable[..., Awaitable[str]] = "nothing found"  # or `none(desk, **filters)`: printed for an empty listing
+    none: str | Callable[..., Awaitable[str]] = (
+        "nothing found"  # or `none(desk, **filters)`: printed for an empty listing
+    )
     columns: tuple[Column, ...] = ()
     lines: Callable[[Any, Look], Printed] | None = None  # instead of columns: the lines of each item
     less: tuple[str, ...] = ()  # columns that a narrow terminal drops, in this order
@@ -76,7 +78,9 @@ class Listing:
     beside: Callable[[Sequence[Any]], int] | None = (
         None  # the terminal width from which on `below` is printed inside its row
     )
-    after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = None  # printed below; takes items, filters, look
+    after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = (
+        None  # printed below; takes items, filters, look
+    )
     told: Callable[..., Awaitable[Printed]] | None = (
         None  # `told(desk, items, filters, look)`: printed below, if that takes further reads
     )
@@ -98,9 +102,7 @@ class Show:
         None  # `told(desk, one)`: instead of `lines`, if that takes further reads
     )
     bare: bool = False  # on the command line, a missing key lists everything
-    raw: Callable[..., Awaitable[bytes]] | None = (
-        None  # `raw(desk, one)`: the bytes that --raw FILE writes
-    )
+    raw: Callable[..., Awaitable[bytes]] | None = None  # `raw(desk, one)`: the bytes that --raw FILE writes
     hidden: bool = False  # used only to find the target of verbs; has no path and no command
 
 
@@ -153,13 +155,15 @@ class Bulk:
     some: tuple[str, ...]  # parameters that select items; at least one is required
     many: str  # "held effects"
     done: str  # the answer's member with the count: "settled"
-    none: (
-        Callable[[str], str] | None
-    )  # the message if no item matches; takes "cli" or "http". None: `plan` raises it
+    none: Callable[[str], str] | None  # the message if no item matches; takes "cli" or "http". None: `plan` raises it
     planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan on the command line
     says: Callable[[int, Planned, Look], Printed]  # printed by the command line at the end
-    before: Callable[[Planned, Look], Iterable[str]] | None = None  # printed by the command line before the plan or the work
-    words: Callable[[Planned, Mapping[str, Any]], str] | None = None  # the plan in a sentence: "plan" in the command line's JSON
+    before: Callable[[Planned, Look], Iterable[str]] | None = (
+        None  # printed by the command line before the plan or the work
+    )
+    words: Callable[[Planned, Mapping[str, Any]], str] | None = (
+        None  # the plan in a sentence: "plan" in the command line's JSON
+    )
     view: type | None = None  # the view of a plan's answer
     both: type | None = None  # instead of `view`: one view for the answers of plan and slice
     summary: str | None = None  # in the OpenAPI document
@@ -216,18 +220,18 @@ class Verb:
     paced: bool = False  # runs long, at a rate, and can be stopped: see `desk.course`
     usage: str | None = None  # usage line, if the parser itself checks for required arguments
     note: bool = True  # takes --note
-    guarded: str | None = (
-        None  # "close a circuit": the command needs the token that the app's server was started with
-    )
+    guarded: str | None = None  # "close a circuit": the command needs the token that the app's server was started with
     person: str | None = None  # "settle an effect": as `guarded`, and programs started by a run are refused
     across: bool = False  # over HTTP it needs a token of the item's app, although the command line needs none
-    apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: the apps whose token it needs, if the item names none
-    asides: Callable[..., Awaitable[Iterable[str]]] | None = (
-        None  # `asides(desk, result)`: lines for standard error
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = (
+        None  # `apps(desk, one)`: the apps whose token it needs, if the item names none
     )
+    asides: Callable[..., Awaitable[Iterable[str]]] | None = None  # `asides(desk, result)`: lines for standard error
     without_app: str | None = None  # the command line's message if an app is needed and none is named
     more: str = ""  # text below its options in --help, instead of the noun's
-    in_shell: Callable[..., Awaitable[Any]] | None = None  # instead of `run` on the command line, if several apps may be meant
+    in_shell: Callable[..., Awaitable[Any]] | None = (
+        None  # instead of `run` on the command line, if several apps may be meant
+    )
 
     @property
     def spoken(self) -> str:

@@ -205,7 +205,11 @@ ToChannel = Annotated[
 ]
 WithError = Annotated[
     str | None,
-    Param("all dead deliveries whose error contains this text", about="dead deliveries whose error contains this text", metavar="TEXT"),
+    Param(
+        "all dead deliveries whose error contains this text",
+        about="dead deliveries whose error contains this text",
+        metavar="TEXT",
+    ),
 ]
 Everything = Annotated[bool, Param("all dead deliveries", about="all dead deliveries", http="all", flag="--all")]
 Until = Annotated[

@@ -219,10 +219,7 @@ def what_to_say(one: EffectDetail) -> list[str]:
 # settling one
 
 Result = Annotated[
-    Any,
-    Param(
-        "return value of the call; required unless its action may return nothing", metavar="JSON", outside=True
-    ),
+    Any, Param("return value of the call; required unless its action may return nothing", metavar="JSON", outside=True)
 ]
 
 

@@ -100,7 +100,9 @@ class StoredEvent(EventRow):
     waited: NotRequired[Annotated[list[Waited], About("Detail only: runs that waited for it")]]
     same_id: NotRequired[Annotated[Count, About("Detail only: number of other events with the same id")]]
     quarantine: NotRequired[Annotated[QuarantineOfEvent | None, About("Quarantined event: the reason")]]
-    released_from: NotRequired[Annotated[ReleasedFrom | None, About("Detail only: the quarantined input it was made from")]]
+    released_from: NotRequired[
+        Annotated[ReleasedFrom | None, About("Detail only: the quarantined input it was made from")]
+    ]
 
 
 async def events(
@@ -123,7 +125,9 @@ async def events(
         if type is not None or event is not None or state not in {None, "quarantined"}:
             told = "`wakeful quarantine show ID` shows one input"
             detail = "with quarantined, only source and kind can be given"
-            raise Unfit(detail, "quarantined", typed=f"with --quarantined, only --source and --kind can be given; {told}")
+            raise Unfit(
+                detail, "quarantined", typed=f"with --quarantined, only --source and --kind can be given; {told}"
+            )
         return await in_quarantine(desk, source, kind, limit, after)
     if source is not None or kind is not None:
         detail = "source and kind are for quarantined"

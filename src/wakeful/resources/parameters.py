@@ -45,9 +45,7 @@ class Param:
     understood: bool = (
         False  # positional JSON: text that is not JSON is passed as `Typed`, for the noun's function to interpret
     )
-    said: str | None = (
-        None  # positional JSON: its name in error messages, if not the metavar
-    )
+    said: str | None = None  # positional JSON: its name in error messages, if not the metavar
     nullable: bool = False  # null over HTTP is passed as None: it removes a value
     outside: bool = False  # bulk verb: beside the filter, not inside it
     elsewhere: str | None = None  # the command line's message if another {word} or kind is given this option
@@ -57,9 +55,7 @@ class Param:
     what: str | None = None  # the noun in the message for an unknown choice
     wrong: str | None = None  # HTTP's message for a number out of range in a query
     shell_only: bool = False  # not over HTTP
-    file: bool = (
-        False  # a file with JSON, or - for standard input; passed as `FromFile`
-    )
+    file: bool = False  # a file with JSON, or - for standard input; passed as `FromFile`
     shape: str | None = None  # JSON type in the OpenAPI document: "object"
     alone: str | None = None  # the command line's message if it is given with a bulk selection but is for one item
 

@@ -45,9 +45,7 @@ async def quarantine(
     app: Annotated[
         str | None, Param("only inputs of this app", about="only inputs of this app", flag="--of", metavar="NAME")
     ] = None,
-    source: Annotated[
-        str | None, Param("only inputs from this source", metavar="NAME")
-    ] = None,
+    source: Annotated[str | None, Param("only inputs from this source", metavar="NAME")] = None,
     kind: Annotated[QuarantineKind | None, Param("only unverified or only unreadable inputs")] = None,
     state: Annotated[State | None, Param("only inputs in this state")] = None,
     limit: Limit = 50,
@@ -189,11 +187,19 @@ def became_of(receipt: Mapping[str, Any]) -> str:
 
 # all inputs of a source
 
-OfSource = Annotated[str | None, Param("with --all: inputs of this source", about="inputs of this source", metavar="NAME")]
+OfSource = Annotated[
+    str | None, Param("with --all: inputs of this source", about="inputs of this source", metavar="NAME")
+]
 OfKind = Annotated[QuarantineKind | None, Param("with --all: only of this kind", about="only of this kind")]
 Everything = Annotated[bool, Param("all inputs of --source NAME", http="all", flag="--all")]
 InApp = Annotated[
-    str | None, Param("name of the app, if the store has several", about="name of the app, if the store has several", flag="--of", metavar="NAME")
+    str | None,
+    Param(
+        "name of the app, if the store has several",
+        about="name of the app, if the store has several",
+        flag="--of",
+        metavar="NAME",
+    ),
 ]
 Behind = Annotated[str | None, Param("continue after this place: the `after` of the previous answer", http_only=True)]
 
@@ -401,7 +407,12 @@ RESOURCE = Resource(
             bulk=many("release", plan_release),
         ),
         Verb(
-            "discard", discard_one, "drop an input; no event comes of it", says=told, danger="some", bulk=many("discard", plan_discard)
+            "discard",
+            discard_one,
+            "drop an input; no event comes of it",
+            says=told,
+            danger="some",
+            bulk=many("discard", plan_discard),
         ),
     ),
     more="`wakeful why ID` explains one input. Without APP, WAKEFUL_APP or app.py is used.",

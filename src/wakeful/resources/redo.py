@@ -142,7 +142,11 @@ OfAgent = Annotated[
 ]
 WithError = Annotated[
     str | None,
-    Param("all dead letters whose error contains this text", about="dead runs whose error contains this text", metavar="TEXT"),
+    Param(
+        "all dead letters whose error contains this text",
+        about="dead runs whose error contains this text",
+        metavar="TEXT",
+    ),
 ]
 Everything = Annotated[bool, Param("all dead letters", about="all dead runs", http="all", flag="--all")]
 

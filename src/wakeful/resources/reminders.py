@@ -133,7 +133,8 @@ async def make(
     text: Annotated[str, Param("text of the reminder", positional=True, metavar="TEXT", missing=NEEDED)],
     to: Annotated[str | None, Param("channel that it is sent to", metavar="CHANNEL")] = None,
     unless: Annotated[
-        str | None, Param("do not send it if an event of this type arrives first", flag="--unless-event", metavar="TYPE")
+        str | None,
+        Param("do not send it if an event of this type arrives first", flag="--unless-event", metavar="TYPE"),
     ] = None,
     where: Annotated[str | None, Param("CEL condition that the event must meet", metavar="CEL")] = None,
     tz: Zone = None,

@@ -85,9 +85,7 @@ async def runs(
     until: Annotated[
         str | None,
         Param(
-            "only runs created before this time",
-            about=f"only runs created before this time: {A_TIME}",
-            metavar="TIME",
+            "only runs created before this time", about=f"only runs created before this time: {A_TIME}", metavar="TIME"
         ),
     ] = None,
     limit: Limit = 50,
@@ -190,7 +188,9 @@ def held_lines(
         of_run = f"{called} of run {look.short(effect['run'])}"
         yield from held_line("effect", effect["id"], of_run, effect["reason"], look)
     for run in outputs:
-        late = "; the agent's state has changed since, so this output cannot be released" if run["id"] in outdated else ""
+        late = (
+            "; the agent's state has changed since, so this output cannot be released" if run["id"] in outdated else ""
+        )
         because = f"{run['reason'] or ''}{late}"
         yield from held_line("output of run", look.short(run["id"]), plain(run["agent"]), because, look)
     for kind, found in (("tampering, run", tampered), ("run", stopped)):
@@ -266,7 +266,9 @@ KeptSteps = Annotated[
 ]
 Edit = Annotated[
     Any,
-    Param("use this edited copy of the --show output; - reads standard input", metavar="FILE", shell_only=True, file=True),
+    Param(
+        "use this edited copy of the --show output; - reads standard input", metavar="FILE", shell_only=True, file=True
+    ),
 ]
 
 
@@ -342,7 +344,9 @@ RESOURCE = Resource(
         beside=room_for_notes,
         told=what_is_held,
     ),
-    show=Show(find=find, summary="show one run with its steps, effects, decisions, deliveries and outcome", lines=show_run),
+    show=Show(
+        find=find, summary="show one run with its steps, effects, decisions, deliveries and outcome", lines=show_run
+    ),
     verbs=(
         Verb(
             name="replay",

@@ -51,7 +51,10 @@ Days = Annotated[
     ),
 ]
 Overlap = Annotated[ScheduleOverlap, option("overlap", "what to do if the previous run is not over", "WAY")]
-Catching = Annotated[CatchUp, option("catch_up", "which occurrences to catch up that came due while no worker was running", "WHICH", none=None)]
+Catching = Annotated[
+    CatchUp,
+    option("catch_up", "which occurrences to catch up that came due while no worker was running", "WHICH", none=None),
+]
 Grace = Annotated[
     str,
     option(
@@ -62,7 +65,13 @@ Grace = Annotated[
     ),
 ]
 MaxAge = Annotated[
-    str, option("max_age", "with --catch-up all: skip occurrences older than this", "TIME", "with catch_up all: skip occurrences older than this")
+    str,
+    option(
+        "max_age",
+        "with --catch-up all: skip occurrences older than this",
+        "TIME",
+        "with catch_up all: skip occurrences older than this",
+    ),
 ]
 MaxCount = Annotated[
     int,
@@ -77,7 +86,9 @@ MaxCount = Annotated[
 ]
 Jitter = Annotated[str, option("jitter", "delay each occurrence by a fixed offset of at most this", "TIME")]
 Expires = Annotated[str, option("expires", "drop a run that has not started this long after its occurrence", "TIME")]
-StartsWithin = Annotated[str, option("starts_within", "raise an alarm if a run has not started within this time", "TIME")]
+StartsWithin = Annotated[
+    str, option("starts_within", "raise an alarm if a run has not started within this time", "TIME")
+]
 EndsWithin = Annotated[str, option("ends_within", "raise an alarm if a run has not ended within this time", "TIME")]
 Data = Annotated[
     Any, option("data", "data of its events: JSON, @file, or - for standard input", "JSON", "data of its events")

@@ -75,7 +75,8 @@ async def add(
     desk: Desk,
     *,
     name: Annotated[
-        str, Param("name of the schedule", about="printable, without /", positional=True, metavar="NAME", most=NAME_LIMIT)
+        str,
+        Param("name of the schedule", about="printable, without /", positional=True, metavar="NAME", most=NAME_LIMIT),
     ],
     agent: Annotated[str, Param("agent to wake", positional=True, metavar="AGENT")],
     app: OfWhich = None,

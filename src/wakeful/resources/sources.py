@@ -121,7 +121,13 @@ class ServerRow(SourceServer):
 
 
 OfSource = Annotated[
-    str | None, Param("name of the app, if the store has several", about="name of the app, if the store has several", flag="--of", metavar="NAME")
+    str | None,
+    Param(
+        "name of the app, if the store has several",
+        about="name of the app, if the store has several",
+        flag="--of",
+        metavar="NAME",
+    ),
 ]
 
 # reading
@@ -210,7 +216,9 @@ def unread(one: SourceRow, living: int, now: Microseconds) -> str | None:
             f"not read: no worker of app {one['app']} that is alive has its trigger. "
             f"If it was removed from the code: `wakeful sources forget {one['name']}`"
         )
-    if one["state"] == "reading" and silent is not None and silent > SILENT_AFTER:  # several processes may read it, and each reports
+    if (
+        one["state"] == "reading" and silent is not None and silent > SILENT_AFTER
+    ):  # several processes may read it, and each reports
         return (
             f"no process has reported reading it for {readable(silent)}: its readers are dead. Start a server or a worker that "
             f"has its trigger, or, if that was removed from the code, `wakeful sources forget {one['name']}`"

@@ -16,7 +16,9 @@ from wakeful.stored_errors import in_one_line
 SHOWN_OF_AN_ID = 10
 SHOWN_AFTER_THE_DASH = 6
 
-Span = str | tuple[str, str]  # a text, or a text and its style; style "state" means the colour of the state that the text names
+Span = (
+    str | tuple[str, str]
+)  # a text, or a text and its style; style "state" means the colour of the state that the text names
 
 
 @dataclass(frozen=True, slots=True)
