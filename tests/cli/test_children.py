@@ -452,7 +452,7 @@ def test_a_second_server_does_not_take_the_guard_away(place, start, wakeful, mon
     server, question = asked(place, start)
     second = Server(start, place, **OPEN | {"WAKEFUL_TOKEN": token})
     assert (
-        "commands that decide for people go on asking for the token of the process that is alive"
+        "commands that decide for people keep asking for the live process's token"
         in second.process.output
     )
     monkeypatch.setenv("WAKEFUL_TOKEN", token)

@@ -201,11 +201,11 @@ class TestMany:
         [
             (
                 ("repeat", "--agent", "pya"),
-                'no held effect is like that: see `wakeful effects --state held`. Did you mean "pay"?',
+                'no held effect matches: see `wakeful effects --state held`. Did you mean "pay"?',
             ),
             (("repeat", "--action", "chrage"), 'Did you mean "charge"?'),
             (("repeat",), "--agent NAME, --action NAME or --all"),
-            (("repeat", "3f2a91", "--agent", "pay"), "leave out the ID"),
+            (("repeat", "3f2a91", "--agent", "pay"), "leave out either the ID"),
             (("show", "--agent", "pay"), "--agent is for list, confirm, repeat and abandon: show has none"),
             (("repeat", "--all", "--result", "1"), "--result is for confirm"),
             (("repeat", "--all", "--rate", "x"), "is no rate"),
@@ -216,4 +216,4 @@ class TestMany:
 
     def test_the_listing_is_narrowed(self, wakeful, many):
         assert len(wakeful("effects", "--agent", "pay", "--action", "charge", "--json").json["effects"]) == 3
-        assert wakeful("effects", "--action", "mail").out == "no effects like that\n"
+        assert wakeful("effects", "--action", "mail").out == "no matching effects\n"

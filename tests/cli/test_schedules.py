@@ -54,7 +54,7 @@ def test_the_listing(wakeful, desk):
     shown = wakeful("schedules", "--json").json
     assert [found["name"] for found in shown["schedules"]] == ["digest"]
     assert shown["next"] is None
-    assert wakeful("schedules", "--agent", "triage").out == "no schedules like that\n"
+    assert wakeful("schedules", "--agent", "triage").out == "no matching schedules\n"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_pausing_resuming_and_removing(wakeful, desk):
     assert "its history stays" in wakeful("schedules", "remove", "extra").out
     assert "extra" not in wakeful("schedules").out
     assert "extra" in wakeful("schedules", "--all").out
-    assert "nothing comes: it is removed" in wakeful("schedules", "next", "extra").out
+    assert "no next occurrence: the schedule is removed" in wakeful("schedules", "next", "extra").out
     assert 'there is no schedule "extra"' in wakeful("schedules", "resume", "extra", code=1).err
 
 
@@ -192,7 +192,7 @@ def test_of_code_is_changed_in_code(wakeful, desk, folder):
     for verb, *more in (("edit", "--every", "1h"), ("remove",)):
         said = wakeful("schedules", verb, "digest", *more, code=1).err
         assert "schedule digest is declared with agent digest (in the code of app desk" in said
-        assert "`wakeful schedules pause digest` stops it meanwhile" in said
+        assert "`wakeful schedules pause digest` stops it until then" in said
     (folder / "app.py").write_text(APP.replace("digest", "summary"))
     wakeful("once", "app.py")
     wakeful("schedules", "remove", "digest")  # the code has no such agent any more
@@ -204,18 +204,18 @@ def test_of_code_is_changed_in_code(wakeful, desk, folder):
     [
         (("shwo", "x"), 2, 'there is no "schedules shwo". Did you mean "show"?'),
         (("show",), 2, "schedules takes list, or show"),
-        (("pause", "digest", "--cron", "@daily"), 2, "--cron is for add and edit: pause has no use for it"),
+        (("pause", "digest", "--cron", "@daily"), 2, "--cron is for add and edit, not for pause"),
         (("show", "digset"), 1, 'there is no schedule "digset". Did you mean "digest"?'),
         (("next", "digset"), 1, 'Did you mean "digest"?'),
         (("add", "x", "trige", "--every", "1h"), 1, 'app desk has no agent "trige". Did you mean "triage"?'),
-        (("add", "x", "triage", "--every", "1h", "--of", "deks"), 1, 'no app "deks" has worked on this store yet.'),
+        (("add", "x", "triage", "--every", "1h", "--of", "deks"), 1, 'no app "deks" has used this store yet.'),
         (("add", "digest", "triage", "--every", "1h"), 1, "has a schedule digest already"),
         (("add", "a/b", "triage", "--every", "1h"), 1, "without /"),
-        (("add", "x", "triage"), 1, "when? Give cron"),
+        (("add", "x", "triage"), 1, "a schedule needs a rule: give cron"),
         (("add", "x", "triage", "--cron", "0 8 * *"), 1, "cron('0 8 * *'): "),
         (("add", "x", "triage", "--cron", "0 0 30 2 *"), 1, "cron('0 0 30 2 *'): "),
         (("add", "x", "triage", "--every", "1h", "--tz", "Europe/Lundon"), 1, 'Did you mean "Europe/London"?'),
-        (("add", "x", "triage", "--at", "2020-01-01"), 1, "lies in the past: it would never fire"),
+        (("add", "x", "triage", "--at", "2020-01-01"), 1, "is in the past: it would never fire"),
         (("add", "x", "triage", "--every", "1h", "--overlap", "skipp"), 2, 'Did you mean "skip"?'),
         (("add", "x", "triage", "--every", "1h", "--data", "{"), 2, "--data"),
         (("resume", "digest"), 1, "is not paused"),
@@ -230,7 +230,7 @@ def test_what_is_refused(wakeful, desk, words, code, said):
 
 def test_an_edit_of_nothing(wakeful, desk):
     wakeful("schedules", "add", "x", "triage", "--every", "1h")
-    assert "nothing is given that would change" in wakeful("schedules", "edit", "x", code=2).err
+    assert "no change is given" in wakeful("schedules", "edit", "x", code=2).err
     assert "a schedule cannot be without" in wakeful("schedules", "edit", "x", "--tz", "none", code=2).err
 
 
@@ -247,7 +247,7 @@ def test_of_several_apps(wakeful, desk, folder):
     (folder / "other.py").write_text(APP.replace('"desk"', '"shop"'))
     wakeful("once", "other.py")
     assert wakeful("schedules").out.split()[0] == "app"
-    said = "is in several apps (desk, shop): say which with --of NAME"
+    said = "is in several apps (desk, shop): choose one with --of NAME"
     assert said in wakeful("schedules", "show", "digest", code=1).err
     assert said in wakeful("schedules", "add", "x", "triage", "--every", "1h", code=1).err
     wakeful("schedules", "pause", "digest", "--of", "shop")
@@ -261,10 +261,10 @@ def test_an_app_that_nobody_has_loaded_yet(wakeful, folder):
     (folder / "app.py").write_text(APP)
     wakeful("migrate")
     assert (
-        "no app has worked on this store yet" in wakeful("schedules", "add", "x", "triage", "--every", "1h", code=1).err
+        "no app has used this store yet" in wakeful("schedules", "add", "x", "triage", "--every", "1h", code=1).err
     )
     said = wakeful("schedules", "add", "x", "triage", "--every", "1h", "--of", "desk")
-    assert "nobody has loaded app desk here yet" in said.err
+    assert "no process has loaded app desk here yet" in said.err
     wakeful("once", "app.py")
     assert one(wakeful, "x")["state"] == "live"
 

@@ -101,7 +101,7 @@ def test_several_apps_have_an_agent_of_that_name(wakeful, folder, kept):
     wakeful("emit", "other.py", "ticket.created", "--id", "z")
     wakeful("once", "other.py")
     assert (
-        "is in several apps (desk, other): say which with --of NAME"
+        "is in several apps (desk, other): choose one with --of NAME"
         in wakeful("state", "set", "counter", "{}", code=2).err
     )
     wakeful("state", "set", "counter", '{"count": 9}', "--of", "other")
@@ -110,14 +110,14 @@ def test_several_apps_have_an_agent_of_that_name(wakeful, folder, kept):
     assert [one["app"] for one in wakeful("state", "show", "counter", "--json").json["states"]] == ["desk", "other"]
     assert "app    agent" in wakeful("state").out
     conflict = wakeful("state", "set", "counter", "{}", "--of", "desk", "--app", "other.py", code=2).err
-    assert "--of desk is another app than other" in conflict
+    assert "--of desk and --app (other) name different apps" in conflict
 
 
 def test_an_agent_without_a_state_is_doubted_or_refused(wakeful, kept):
     wakeful("emit", "app.py", "ticket.plain", "--id", "p")
     wakeful("once", "app.py")
     refused = wakeful("state", "set", "plain", "{}", "--app", "app.py", code=1).err
-    assert "agent plain has no state: it is declared with @app.agent(…, state=Model)" in refused
+    assert "agent plain has no state: declare one with @app.agent(…, state=Model)" in refused
     assert "no run of agent plain has had a state yet" in wakeful("state", "set", "plain", "{}").err
 
 
