@@ -116,7 +116,7 @@ def test_many_need_another_word(wakeful, desk):
             "--from 2026-01-02 (2026-01-02T00:00:00Z) is not",
             2,
         ),
-        (("report", *DAY, "--rate", "fast"), "'fast' is no rate", 2),
+        (("report", *DAY, "--rate", "fast"), "'fast' is not a rate", 2),
         (("report",), "--from is missing", 2),
     ],
 )

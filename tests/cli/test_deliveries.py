@@ -149,7 +149,7 @@ class TestMany:
             "stopped": False,
         }
         assert wakeful("deliveries", "discard", "--all").out == "2 of 2 dead deliveries discarded\n"
-        assert "no dead delivery is like that" in wakeful("deliveries", "discard", "--all", code=1).err
+        assert "no dead delivery matches" in wakeful("deliveries", "discard", "--all", code=1).err
         assert states(wakeful) == ["delivered"] * 2 + ["discarded"] * 4
 
     def test_over_ten_thousand_need_a_yes(self, wakeful, dead, monkeypatch):
@@ -213,12 +213,12 @@ class TestWhy:
         (("list", "x"), "deliveries list takes no ID"),
         (("show",), "deliveries show takes one ID"),
         (("replay",), "no delivery is selected: give an ID, --channel NAME, --error TEXT or --all"),
-        (("replay", "x", "y"), "takes one ID; for several there are"),
+        (("replay", "x", "y"), "takes one ID; for several use"),
         (("discard", "x-1", "--all"), "are for many deliveries: leave out either the ID or these options"),
-        (("replay", "--all", "--state", "pending"), "only dead deliveries can be tried again"),
+        (("replay", "--all", "--state", "pending"), "only dead deliveries can be replayed"),
         (("show", "nothing"), 'there is no delivery "nothing"'),
         (("replay", "nothing-1"), 'there is no delivery "nothing-1"'),
-        (("replay", "--channel", "psot"), "no dead delivery is like that"),
+        (("replay", "--channel", "psot"), "no dead delivery matches"),
         (("--state", "daed"), 'no state "daed". Did you mean "dead"?'),
     ],
 )

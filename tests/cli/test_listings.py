@@ -112,7 +112,7 @@ def test_pages(wakeful, worked):
 
 def test_events(wakeful, worked):
     shown = wakeful("events").out
-    assert "came 2 times" in shown
+    assert "arrived 2 times" in shown
     assert "no agent takes type other" in shown
 
 
@@ -201,5 +201,5 @@ def test_verbs_of_runs_are_also_commands_of_their_own(wakeful, worked):
     refused = wakeful("runs", "cancel", waiting["id"], done["id"], "--json", code=1)
     assert [one["refused"] is None for one in refused.json["runs"]] == [True, False]
     assert f"run {done['id']} is done" in refused.err
-    assert "cancel takes one RUN or more" in wakeful("runs", "cancel", code=2).err
+    assert "cancel takes one or more RUNs" in wakeful("runs", "cancel", code=2).err
     assert "release takes one RUN" in wakeful("runs", "release", done["id"], waiting["id"], code=2).err

@@ -55,7 +55,7 @@ def test_pausing_an_agent(wakeful, desk):
     told = wakeful("why", run["id"]).out
     assert "by ada (wrong prices): nothing of it is claimed." in told
     assert "wakeful resume triage" in told
-    assert wakeful("resume", "triage").out == "agent triage (app desk) goes on\n"
+    assert wakeful("resume", "triage").out == "agent triage (app desk) is resumed\n"
     wakeful("once", "app.py")
     assert states(wakeful) == {"triage": "done", "bill": "done"}
 
@@ -68,7 +68,10 @@ def test_pausing_all(wakeful, desk):
     wakeful("once", "app.py")
     assert states(wakeful) == {"triage": "ready", "bill": "ready"}
     said = wakeful("resume", "all", "--rate", "10/s").out
-    assert said == "all of app desk is resumed, at most 10 in 1 s until the backlog is done\nstill paused: agent bill (app desk)\n"
+    assert (
+        said
+        == "all of app desk is resumed, at most 10 in 1 s until the backlog is done\nstill paused: agent bill (app desk)\n"
+    )
     wakeful("once", "app.py")
     assert states(wakeful) == {"triage": "done", "bill": "ready"}
 

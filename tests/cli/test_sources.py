@@ -182,7 +182,10 @@ class TestQuarantine:
     def test_release_and_discard(self, wakeful, read_once):
         key, other = the_key(wakeful), the_key(wakeful, 10)
         refused = wakeful("quarantine", "release", "app.py", key, code=1).err
-        assert "still cannot be taken in and stays in quarantine: tape tape.txt: it still begins with a question mark" in refused
+        assert (
+            "still cannot be taken in and stays in quarantine: tape tape.txt: it still begins with a question mark"
+            in refused
+        )
         (read_once / "tape.mended").touch()
         assert "event 1 from /tape.txt: accepted, 1 run" in wakeful("quarantine", "release", "app.py", key[:10]).out
         again = wakeful("quarantine", "release", "app.py", key, code=1).err

@@ -130,7 +130,11 @@ def test_the_code_of_an_app(shell, tmp_path):
         (("--limit", "0"), 2, 'pets: --limit: "0" is not a whole number from 1 to 500'),
         (("--after", "x"), 2, "--after: not a cursor of this listing"),
         (("wash",), 2, "pets wash takes a NAME, or for many at once --state, --all"),
-        (("wash", "tom", "--all"), 2, "--state, --all and --plan are for many pets: leave out either the NAME or these options"),
+        (
+            ("wash", "tom", "--all"),
+            2,
+            "--state, --all and --plan are for many pets: leave out either the NAME or these options",
+        ),
         (("wash", "--state", "asleep", "--rate", "x"), 2, "'x' is not a rate"),
     ],
 )
