@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from bench.floor_postgres import _ACCEPT_EVENTS, _ACCEPT_RUNS, _database
 from bench.workload import AGENT, now
-from wakeful.connect.postgres.pgoutput import Begin, Commit, Decoder, Row
+from wakeful.connect.postgres.pgoutput import Decoder, PgBegin, PgCommit, PgRow
 from wakeful.connect.postgres.replication import Life, Stream
 from wakeful.model import digest
 
@@ -47,12 +47,12 @@ async def measure(shop: str, store: str, rows: int) -> float:
             if isinstance(came, Life):
                 continue
             message = decoder.decode(came)
-            if isinstance(message, Row):
+            if isinstance(message, PgRow):
                 events.append(_event(f"{lsn:X}/{index}", message))
                 index += 1
-            elif isinstance(message, Begin):
+            elif isinstance(message, PgBegin):
                 lsn, index = message.commit_lsn, 0
-            elif isinstance(message, Commit):
+            elif isinstance(message, PgCommit):
                 end = message.end_lsn
             if len(events) == BATCH or stored + len(events) == rows:
                 await _store(connection, events)
@@ -75,7 +75,7 @@ async def forget(shop: str) -> None:
     await connection.close()
 
 
-def _event(identifier: str, row: Row) -> tuple[str, str, str]:
+def _event(identifier: str, row: PgRow) -> tuple[str, str, str]:
     key = digest("floor", "/shop/orders", identifier)
     run = digest("floor", AGENT, "/shop/orders", identifier)
     data = {"operation": row.operation, "table": row.relation.table, "new": row.new, "old": row.old}

@@ -1,4 +1,4 @@
-"""Draws the picture of a terminal in the README: the real output of real commands, as an SVG.
+"""Draws the terminal picture of the README: the real output of real commands, as an SVG.
 
     .venv/bin/python -m tools.picture
 
@@ -56,7 +56,7 @@ def run(*words: str, folder: str) -> str:
 
 
 def drawn(shown: Text) -> str:
-    """One <text> for each stretch of one style, placed by its column, so that no font can move the table apart."""
+    """One <text> per span of one style, placed by its column, so that no font can break the table's alignment."""
     lines = Console(width=COLUMNS).render_lines(shown, pad=False)
     while lines and not "".join(segment.text for segment in lines[-1]).strip():
         lines.pop()

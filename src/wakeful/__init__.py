@@ -1,6 +1,6 @@
-"""Wakeful runs the agents that nobody is watching.
+"""Wakeful runs background agents that no person is watching.
 
-The names below are loaded when they are first used: `wakeful --help` must not wait for what it does not need.
+The names below are imported on first use, so that `wakeful --help` does not load what it does not need.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`python -m wakeful`, for those without the script on their path."""
+"""`python -m wakeful`, if the script is not on the path."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""An agent, as it was declared: its function, its triggers, its options, and what its signature says of data and output."""
+"""A declared agent: its function, triggers and options, and what its signature says about data and output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Agent:
     returns: TypeAdapter[Any] | None = None
 
     def describe(self) -> dict[str, Any]:
-        """The agent for people and JSON."""
+        """The agent for listings and JSON."""
         return {
             "name": self.name,
             "owner": self.options.owner,
@@ -52,7 +52,9 @@ class Agent:
 
 
 def read_returns(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
-    """What the handler says that it returns, to check it by. One that says nothing, or what cannot be read, is not checked."""
+    """A validator for the handler's declared return type. None if there is none or it cannot be read: output is not
+    checked.
+    """
     try:
         annotation = get_type_hints(function, include_extras=True).get("return", Any)
         return None if annotation is Any else TypeAdapter(annotation)
@@ -63,8 +65,8 @@ def read_returns(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
 def read_signature(
     function: Callable[..., Any], triggers: tuple[Trigger, ...], where: str, *, lists: bool = False
 ) -> tuple[bool, TypeAdapter[Any] | None]:
-    """Does the handler take the data, and as what? Refuses signatures that could not be called. `lists`: it takes the data of
-    several events at once.
+    """Whether the handler takes the event's data, and the validator for it. ConfigError for a signature that cannot be
+    called. `lists`: the handler takes the data of several events at once.
     """
     parameters = [
         parameter

@@ -1,10 +1,11 @@
-"""Alarms in words: one table for every kind of alarm, and the sentences that people get to read.
+"""The texts of alarms: one table for every kind of alarm, and the sentences that people read.
 
-    key   dead/desk/triage/3f2a91           the kind, the app, and what it is about
+    key   dead/desk/triage/3f2a91           the kind, the app, and the object
     title Agent triage has 3 dead letters   the subject of the message
     do    `wakeful dead --agent triage` …   what a person can do about it
 
-A kind that is not in the table is told by the text with which it was raised. Nothing is read here, and the time is handed in.
+A kind that is not in the table is shown with the text it was raised with. Nothing is read here; the time is an
+argument.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ LONGEST_SUBJECT = 200
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How alarms of one kind are worded. `one` is the subject, `many` that of an alarm with a count, `do` what can be done.
+    """The wording of one kind of alarm. `one` is the subject, `many` the subject of an alarm with a count, `do` what to
+    do.
 
-    Names in braces: `app`; `agent`, of the alarm; `count`; `question`, of one that asks; and of the key, behind the app: `rest` is all of it, `first` and
-    `last` are its first and its last part, and `head` is everything but the last.
+    Names in braces: `app`; `agent`, of the alarm; `count`; `question`, of an approval; and parts of the key after the
+    app: `rest` is all of it, `first` and `last` are its first and last part, and `head` is everything but the last.
     """
 
     one: str
@@ -34,7 +36,7 @@ class Words:
 
 WHOLE = ""
 
-# By the kind, or by the kind and the last part of the key; with WHOLE, for a key that has one part behind the app.
+# By kind, or by kind and the last part of the key; with WHOLE, for a key with one part after the app.
 TABLE: dict[str | tuple[str, str], Words] = {
     "dead": Words(
         "Agent {agent} has a dead letter",
@@ -44,29 +46,29 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "held": Words(
         "A run of agent {agent} is held for a person: {last}",
-        "`wakeful effects --state held` lists what is to be settled, `wakeful effects show ID` tells how; many at once: "
+        "`wakeful effects --state held` lists the effects to settle, `wakeful effects show ID` says how; many at once: "
         "`wakeful effects confirm --agent {agent} --action {last} --plan`, or repeat, or abandon",
         "{count} runs of agent {agent} are held for a person: {last}",
     ),
     ("held", "output"): Words(
-        "A run of agent {agent} is held: its output did not pass",
-        "`wakeful runs --state held` lists them; `wakeful release RUN` lets the output out, `wakeful replay RUN` does it anew",
-        "{count} runs of agent {agent} are held: their output did not pass",
+        "A run of agent {agent} is held: its output did not pass its checks",
+        "`wakeful runs --state held` lists them; `wakeful release RUN` releases the output, `wakeful replay RUN` runs it again",
+        "{count} runs of agent {agent} are held: their output did not pass its checks",
     ),
     ("held", "tampering"): Words(
         "A run of agent {agent} is held: a payload that it would act on was tampered with",
-        "`wakeful why RUN` names the table, the column and the row; restore the row from a backup, then `wakeful replay RUN` lets the run "
-        "go on; `wakeful cancel RUN` ends it. `wakeful runs --held` lists them",
+        "`wakeful why RUN` names the table, the column and the row; restore the row from a backup, then `wakeful replay RUN` continues "
+        "the run; `wakeful cancel RUN` ends it. `wakeful runs --held` lists them",
         "{count} runs of agent {agent} are held: payloads that they would act on were tampered with",
     ),
     ("held", "version"): Words(
         "A run of agent {agent} is held: its code changed",
-        "`wakeful runs --state held` lists them; `wakeful why RUN` tells what changed and how to go on",
+        "`wakeful runs --state held` lists them; `wakeful why RUN` shows what changed and how to continue",
         "{count} runs of agent {agent} are held: their code changed",
     ),
     "ask": Words(
         "Agent {agent} asks: {question}",
-        "`wakeful approvals show {last}` shows it whole; `wakeful approvals answer {last} ANSWER` answers",
+        "`wakeful approvals show {last}` shows it in full; `wakeful approvals answer {last} ANSWER` answers it",
     ),
     "delivery": Words(
         "Channel {first} has a dead letter",
@@ -80,32 +82,32 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "`wakeful deliveries discard ID` lets the next one go",
     ),
     "channel": Words(
-        "Messages wait for channel {rest}, which app {app} does not have",
+        "Messages wait for channel {rest}, which app {app} does not declare",
         "declare the channel again, or discard them: `wakeful deliveries --channel {rest} --state pending` lists them",
     ),
     "agent": Words(
-        "Runs wait for agent {rest}, which app {app} does not have",
+        "Runs wait for agent {rest}, which app {app} does not declare",
         "give the agent its name back, or start a worker that has it; `wakeful runs --agent {rest}` lists them",
     ),
     "waiting": Words(
         "Runs of agent {rest} wait too long to start",
-        "`wakeful runs --agent {rest} --state ready` lists them; `wakeful doctor` tells which workers are alive",
+        "`wakeful runs --agent {rest} --state ready` lists them; `wakeful doctor` shows which workers are alive",
     ),
     ("waiting", "all"): Words(
         "App {app} is paused, and its runs wait",
-        "`wakeful pause` tells who paused it and why; `wakeful resume all` lets it go on, with --rate at a rate",
+        "`wakeful pause` shows who paused it and why; `wakeful resume all` resumes it, with --rate at a limited rate",
     ),
     "blocked": Words(
         "Dead letters of agent {rest} block the runs behind them",
-        "`wakeful dead --agent {rest}` lists them; `wakeful replay RUN` or `wakeful dead discard RUN` lets the next ones go",
+        "`wakeful dead --agent {rest}` lists them; `wakeful replay RUN` or `wakeful dead discard RUN` unblocks the next ones",
     ),
     "circuit": Words(
         "Dependency {rest} is down",
-        "`wakeful circuits` tells since when and when it is tried next; `wakeful circuits close {rest}` lets all go at once",
+        "`wakeful circuits` shows since when and when it is tried next; `wakeful circuits close {rest}` resumes all runs at once",
     ),
     "retrying": Words(
-        "Agent {first} does not get further: {last} fails",
-        "`wakeful runs --agent {first} --state waiting` lists its runs, `wakeful why RUN` tells when one is tried next; "
+        "Agent {first} makes no progress: {last} fails",
+        "`wakeful runs --agent {first} --state waiting` lists its runs, `wakeful why RUN` shows when one is tried next; "
         "`wakeful cancel RUN` gives one up",
     ),
     "limited": Words(
@@ -115,30 +117,30 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "stuck": Words(
         "A run of agent {agent} makes no progress",
-        "`wakeful why {last}` tells where it is; `wakeful cancel {last}` stops it",
+        "`wakeful why {last}` shows where it is; `wakeful cancel {last}` stops it",
     ),
     "conflict": Words(
-        "Source {rest} sent an event again with other content",
-        "look at the sender: an id must not be used for two events. `wakeful alarms resolve KEY` when that is done",
+        "Source {rest} sent an event again with different content",
+        "check the sender: an id must not be used for two events. `wakeful alarms resolve KEY` when that is fixed",
     ),
     "loop": Words(
         "A chain of events came back to agent {agent} and was stopped",
-        "`wakeful events` shows the last ones; `wakeful why ID` tells the chain of one",
+        "`wakeful events` shows the last ones; `wakeful why ID` shows the chain of one",
     ),
     "full": Words(
-        "The store of app {app} is full", "make room on its disk, or in its database; work goes on by itself then"
+        "The store of app {app} is full", "free space on its disk, or in its database; work then continues by itself"
     ),
     "archive": Words(
         "Finished runs of app {app} are not archived", "make the archive's folder writable; until then runs are kept"
     ),
     "quarantine": Words(
-        "Requests that could not be verified fill the quarantine of app {app}",
-        "`wakeful sources` tells where they come in; if that is your own sender, the secret here is another one than there. "
+        "Unverified requests fill the quarantine of app {app}",
+        "`wakeful sources` shows where they come in; if that is your own sender, its secret and the secret here differ. "
         "`wakeful quarantine` lists those that are left",
     ),
     "condition": Words(
-        "A condition of agent {agent} ran out of its budget",
-        "`wakeful events` shows what came, `wakeful why EVENT` why it started nothing; ask for less in where=, or send smaller events",
+        "A condition of agent {agent} exceeded its budget",
+        "`wakeful events` shows what came, `wakeful why EVENT` why it started nothing; simplify where=, or send smaller events",
     ),
     "failing": Words(
         "Agent {rest} fails again and again",
@@ -146,11 +148,11 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "paused": Words(
         "Agent {rest} was paused because it fails again and again",
-        "`wakeful dead --agent {rest}` lists the errors; `wakeful resume {rest}` lets it go on",
+        "`wakeful dead --agent {rest}` lists the errors; `wakeful resume {rest}` resumes it",
     ),
     "missed": Words(
         "Schedule {rest} missed an occurrence",
-        "`wakeful why {rest}` tells which and why; `wakeful backfill` does them later",
+        "`wakeful why {rest}` shows which and why; `wakeful backfill` runs them later",
         "Schedule {rest} missed {count} times",
     ),
     "schedule": Words(
@@ -159,37 +161,35 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "heartbeat": Words(
         "Heartbeat {rest} does not work",
-        "`wakeful why {rest}` tells what became of its last occurrences; `wakeful heartbeat run APP {rest}` tries it now",
+        "`wakeful why {rest}` shows the results of its last occurrences; `wakeful heartbeat run APP {rest}` tries it now",
     ),
     ("heartbeat", WHOLE): Words(
         "Heartbeat {rest} does not work",
-        "`wakeful check APP` names what is wrong with its file, and a worker reads the file again by itself once it is corrected; "
+        "`wakeful check APP` names what is wrong with its file; a worker reads the file again by itself once it is corrected; "
         "`wakeful heartbeat` lists the checks that are in force",
     ),
-    "source": Words("Source {rest} cannot be read", "`wakeful why {rest}` tells why and since when"),
-    ("source", "concern"): Words(
-        "Source {head} is read, but all is not well with it", "`wakeful why {head}` tells more"
-    ),
-    "lag": Words("Source {rest} is behind", "`wakeful why {rest}` tells how far; `wakeful sources` lists all of them"),
+    "source": Words("Source {rest} cannot be read", "`wakeful why {rest}` shows why and since when"),
+    ("source", "concern"): Words("Source {head} is read, but with a problem", "`wakeful why {head}` shows more"),
+    "lag": Words("Source {rest} is behind", "`wakeful why {rest}` shows how far; `wakeful sources` lists all of them"),
     "expect": Words(
-        "{head} did not happen as expected", "`wakeful why {head}` tells what was expected, and when it was last met"
+        "{head} did not happen as expected", "`wakeful why {head}` shows what was expected, and when it was last met"
     ),
-    ("expect", "not-fired"): Words("{head} did not begin", "`wakeful why {head}` tells what was expected by when"),
-    ("expect", "skipped"): Words("{head} was denied by policy", "`wakeful why {head}` tells by which rule"),
-    ("expect", "parked"): Words("{head} waits", "`wakeful why {head}` tells for what"),
-    ("expect", "failed"): Words("{head} failed", "`wakeful why {head}` tells the error"),
-    ("expect", "too-long"): Words("{head} takes too long", "`wakeful why {head}` tells where it is"),
-    ("expect", "no-output"): Words("{head} brought no output", "`wakeful why {head}` tells more"),
+    ("expect", "not-fired"): Words("{head} did not begin", "`wakeful why {head}` shows what was expected by when"),
+    ("expect", "skipped"): Words("{head} was denied by policy", "`wakeful why {head}` shows by which rule"),
+    ("expect", "parked"): Words("{head} waits", "`wakeful why {head}` shows for what"),
+    ("expect", "failed"): Words("{head} failed", "`wakeful why {head}` shows the error"),
+    ("expect", "too-long"): Words("{head} takes too long", "`wakeful why {head}` shows where it is"),
+    ("expect", "no-output"): Words("{head} brought no output", "`wakeful why {head}` shows more"),
     ("expect", "not-read"): Words(
-        "Nothing comes in from {head}", "`wakeful why {head}` tells since when; start a process that has it"
+        "Nothing comes in from {head}", "`wakeful why {head}` shows since when; start a process that reads it"
     ),
     "down": Words(
         "App {app} is down: none of its processes is alive",
-        "start it again: `wakeful serve APP` or `wakeful worker APP`; `wakeful doctor` tells what is left",
+        "start it again: `wakeful serve APP` or `wakeful worker APP`; `wakeful doctor` shows what is left",
     ),
     "change": Words(
         "A run of agent {agent} met changed code",
-        "`wakeful why RUN` tells what changed; `wakeful alarms resolve KEY` when it is as it should be",
+        "`wakeful why RUN` shows what changed; `wakeful alarms resolve KEY` if the change is intended",
     ),
     "tampering": Words(
         "A payload in {rest} was tampered with",
@@ -207,7 +207,7 @@ TABLE: dict[str | tuple[str, str], Words] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Worded:
+class AlarmMessage:
     """An alarm as a person reads it: the subject of a message, its text, and what to do."""
 
     subject: str
@@ -225,8 +225,8 @@ def words_of_alarm(
     opened_at: Microseconds,
     now: Microseconds,
     ending: str | None = None,
-) -> Worded:
-    """What happened, since when, and what to do. `now` is when it is told, or was over."""
+) -> AlarmMessage:
+    """What happened, since when, and what to do. `now` is the time of the message, or of the alarm's end."""
     title, do = title_of(key, text, agent=agent, count=count), todo_of(key, agent=agent)
     lasted = readable(max(0, now - opened_at))
     since = moment(opened_at)
@@ -236,8 +236,8 @@ def words_of_alarm(
         how = f" {sentence(ending)}" if ending else ""
         whole = f"This is over: {sentence(title)}{how} It was open since {since}, for {lasted}{often}."
         if not key.startswith("ask/") and sentence(title) != sentence(text):
-            whole += f" It was told as: {sentence(text)}"
-        return Worded(subject[:LONGEST_SUBJECT], whole, None)
+            whole += f" The alarm said: {sentence(text)}"
+        return AlarmMessage(subject[:LONGEST_SUBJECT], whole, None)
     subject = title if told == "opened" else f"Still open after {lasted}: {title}"
     if key.startswith("ask/"):  # the title has the question, and the text more about it
         told_whole = title + text[len(_question(text)) :]
@@ -246,8 +246,8 @@ def words_of_alarm(
     whole = f"{sentence(told_whole)} Since {since}{often}."
     if do is not None:
         whole += f" What to do: {do}."
-    whole += f" `wakeful alarms ack {quoted(key)}` says that you know."
-    return Worded(subject[:LONGEST_SUBJECT], whole, do)
+    whole += f" `wakeful alarms ack {quoted(key)}` acknowledges it."
+    return AlarmMessage(subject[:LONGEST_SUBJECT], whole, do)
 
 
 def title_of(key: str, text: str, *, agent: str | None = None, count: int = 1) -> str:
@@ -260,7 +260,7 @@ def title_of(key: str, text: str, *, agent: str | None = None, count: int = 1) -
 
 
 def _question(text: str) -> str:
-    """The text of a question says in brackets behind it which run waits for the answer."""
+    """An approval's question, without the run in brackets after it."""
     return text.rpartition(" (run ")[0] or text
 
 
@@ -272,7 +272,7 @@ def todo_of(key: str, *, agent: str | None = None) -> str | None:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop."""
+    """The text with a capital letter and a full stop."""
     text = capital(text.strip())
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
@@ -286,7 +286,7 @@ def moment(at: Microseconds) -> str:
 
 
 def quoted(key: str) -> str:
-    """As a shell takes it."""
+    """The key, quoted for a shell."""
     plain = all(one.isalnum() or one in "/-_.:#@" for one in key)
     return key if plain else "'" + key.replace("'", "'\\''") + "'"
 

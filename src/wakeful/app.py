@@ -1,4 +1,4 @@
-"""An app: what a user declares, and the ways to run it. The parts that do that are loaded when they are first needed."""
+"""An app: what a user declares, and the ways to run it. The runtime and the HTTP side are imported on first use."""
 
 from __future__ import annotations
 
@@ -24,20 +24,26 @@ class App(Declarations):
     runtime: Runtime | None
 
     def running(self, *, worker: bool = True, **options: Any) -> AbstractAsyncContextManager[Runtime]:
-        """Run the app inside this program: `async with app.running():`."""
+        """Run the app inside this program: `async with app.running():`. `worker=False`: accept events and read, run
+        nothing.
+        """
         from wakeful.runtime import running
 
         return running(self, worker=worker, **options)
 
     def reached(self) -> AbstractAsyncContextManager[Runtime]:
-        """The runtime of this app if it runs here, else its store alone, for as long as the block lasts."""
+        """The runtime of this app if it runs in this process; otherwise only its store, opened for the length of the
+        block.
+        """
         from wakeful.runtime import reached
 
         return reached(self)
 
     def asgi(self, **options: Any) -> Starlette:
-        """The app's HTTP side, to be served or mounted. Served by itself it also runs the app. Raises `ConfigError` without a
-        token (WAKEFUL_TOKEN, or `token=`), unless `open_to="loopback"` lets in programs of this machine.
+        """The app's HTTP side, to serve or to mount. Served on its own it also runs the app.
+
+        Raises `ConfigError` without a token (WAKEFUL_TOKEN or `token=`), unless `open_to="loopback"` admits programs on
+        this machine.
         """
         from wakeful.api.serving import serve_app
 

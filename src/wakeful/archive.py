@@ -1,6 +1,6 @@
 """Archives: runs as lines of JSON, in files that outlive the store.
 
-One run is one line, the same object as `GET /v1/runs/{id}`. A line is on disk before anything is removed.
+One run is one line, the same object as `GET /v1/runs/{id}`. A line is on disk before its run is removed from the store.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from wakeful.redaction import redact_bytes
 
 
 def line_of(run: Mapping[str, Any]) -> bytes:
-    """One run, without secrets that are known: an archive is for other eyes than the store."""
+    """One run, with known secrets redacted: other people read an archive than the store."""
     return redact_bytes(to_json(run, inf_nan_mode="strings")) + b"\n"
 
 
 def append_to_day(folder: Path, runs: Sequence[Mapping[str, Any]], now: Microseconds) -> Path:
-    """Put runs into the file of this day, on disk when this returns. A line that a crash cut short stays a line of its own:
-    what it was about is still in the store, and comes again whole.
+    """Append runs to today's file; they are on disk when this returns. A line that a crash cut short is left as a line
+    of its own: its run is still in the store and is written again in full.
     """
     make_folder(folder)
     path = folder / f"{to_datetime(now).date().isoformat()}.jsonl"
@@ -45,7 +45,7 @@ def append_to_day(folder: Path, runs: Sequence[Mapping[str, Any]], now: Microsec
 
 
 def sync_folder(folder: Path) -> None:
-    """A new name in a folder is on disk only with the folder."""
+    """Sync a folder: a new file name is on disk only once its folder is."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

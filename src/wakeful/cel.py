@@ -1,15 +1,16 @@
-"""Conditions in CEL (Common Expression Language): the one file that knows cel-expr-python.
+"""Conditions in CEL (Common Expression Language). This is the only file that knows cel-expr-python.
 
     data.severity >= 3 && event.source.startsWith("/shop")
 
-Names are `data` and `event.*` (id, source, type, subject, time, … and extensions). `event.time` and `event.expirytime` are
-timestamps. A missing field, a wrong type or any other error while evaluating is "no match", and the reason says so; `misfit` tells
-it from an answer. An evaluation that would cost more than its budget (cel_budget.py) is not one of these: `exhausted` tells that nothing
-is known, and every place that asks decides for the safe side and says so.
-An `Expression` gives a value instead of an answer (`key="data.customer"`), and says why where it has none.
+Names are `data` and `event.*` (id, source, type, subject, time, … and extensions). `event.time` and `event.expirytime`
+are timestamps. A missing field, a wrong type or any other evaluation error counts as "no match"; the reason says so,
+and `misfit` marks it as no real answer. An evaluation that would exceed its budget (cel_budget.py) is different:
+`exhausted` means that the answer is unknown, and every caller then takes the safe side and says so. An `Expression`
+gives a value instead of true or false (`key="data.customer"`), or says why it has none.
 
-The library converts every value it is handed, all the way down, so the cost grows with the payload. Therefore the expression
-is read once to see which fields it names, and only these are handed over; if that cannot be told for sure, everything is.
+The library converts every value it is given, to any depth, so the cost grows with the payload. Therefore the expression
+is parsed once to find the fields it names, and only these are passed. If they cannot be determined, everything is
+passed.
 """
 
 from __future__ import annotations
@@ -57,20 +58,20 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Whether something matched, and why: shown as it is by `wakeful why`."""
+    """Whether something matched, and the reason, which `wakeful why` shows unchanged."""
 
     matched: bool
     reason: str
-    misfit: bool = False  # there was no answer: a field is missing, or of another kind
-    exhausted: bool = False  # nor could there be one within the budget: this is not "no match"
+    misfit: bool = False  # no answer: a field is missing or has another type
+    exhausted: bool = False  # no answer within the budget: this is not "no match"
 
 
 class OutOfBudget(ValueError):
-    """An expression over this would cost more than is allowed: it has no value, and that is no answer either."""
+    """Evaluating the expression on this input would exceed the budget: its value is unknown."""
 
 
 class Condition:
-    """A compiled expression. May be used by any number of threads at once."""
+    """A compiled expression. Safe to use from any number of threads at once."""
 
     __slots__ = ("_data_fields", "_event_fields", "_false", "_meter", "_paths", "_program", "_true", "expression")
 
@@ -79,14 +80,16 @@ class Condition:
         self._program = program
         self._meter = Meter(program.serialize())
         self._paths = paths or []
-        # None: hand over everything. Empty: the expression does not name it at all.
+        # None: pass everything. Empty: the expression does not name it at all.
         self._data_fields = _fields("data", paths)
         self._event_fields = _fields("event", paths)
         self._true = Match(matched=True, reason=f'where "{expression}" was true')
         self._false = Match(matched=False, reason=f'where "{expression}" was false')
 
     def matches(self, event: Event, values: Any = None) -> Match:
-        """Evaluate against an event; never raises for what an event holds. `values` is what the expression may name besides."""
+        """Evaluate against an event; no event can make this raise. `values`: further values that the expression may
+        name.
+        """
         try:
             bindings = self._bindings(event)
             if values is not None:
@@ -123,7 +126,7 @@ class Condition:
         fields = self._event_fields
         if fields is None or fields:
             bindings["event"] = _attributes(event, fields)
-            # Inside a map the library takes no datetime, hence the qualified names.
+            # The library takes no datetime inside a map, hence the qualified names.
             if event.time is not None:
                 bindings["event.time"] = event.time
             if event.expirytime is not None:
@@ -131,7 +134,7 @@ class Condition:
         return bindings
 
     def _explain(self, result: Any, event: Event) -> str:
-        """Say why an evaluation gave neither true nor false. Errors come back as values: a code and words."""
+        """Why an evaluation gave neither true nor false. Errors come back as values: a code and a text."""
         kind = result.type().name()
         if kind != "ERROR":
             return f'where "{self.expression}" gave {kind.lower()}, not true or false: counts as no match'
@@ -141,7 +144,7 @@ class Condition:
         return f'where "{self.expression}" could not be evaluated ({text}): counts as no match'
 
     def _missing(self, text: str, event: Event) -> str | None:
-        """The field that an error is about, if it is one that is not there."""
+        """The missing field that an error is about, or None for another error."""
         key = _KEY_NOT_FOUND.fullmatch(text)
         if key is None and "SELECT" not in text and "No value with name" not in text:
             return None
@@ -156,11 +159,12 @@ class Expression(Condition):
     def __init__(self, expression: str, program: Any, paths: list[Path] | None) -> None:
         super().__init__(expression, program, paths)
         path = self._paths[0] if len(self._paths) == 1 else ()
-        # Below `data`, where it is nothing but the name of a field. Texts, which most keys are, are then simply taken.
+        # The path below `data`, if the expression is only a field name. A text, which most keys are, is then taken
+        # directly.
         self._field = path[1:] if path[:1] == ("data",) and ".".join(path) == expression.strip() else ()
 
     def value(self, event: Event) -> Any:
-        """What it gives for an event. ValueError says why it gives nothing; it is OutOfBudget where that is not known."""
+        """The value for an event. Raises ValueError if there is none, and its subclass OutOfBudget if that is unknown."""
         if self._field:
             found = event.data
             for name in self._field:
@@ -175,8 +179,8 @@ class Expression(Condition):
 
 
 def compile_condition(expression: str, *, where: str, values: bool = False) -> Condition:
-    """Compile an expression; ConfigError says in one line what is wrong with it. `where` names the place it stands at;
-    `values`: whether it may name values that are handed in beside the event.
+    """Compile an expression; ConfigError says in one line what is wrong with it. `where` names its place in the
+    declaration; `values`: whether it may use values that are passed beside the event.
     """
     if not isinstance(expression, str) or not expression.strip():
         raise ConfigError(f'{where}: the condition is empty; write a CEL expression like "data.severity >= 3"')
@@ -191,7 +195,7 @@ def compile_condition(expression: str, *, where: str, values: bool = False) -> C
 
 
 def named_values(expression: str) -> set[str]:
-    """Which values an expression must be handed: `values.name`, unless it asks first whether there is one."""
+    """The values an expression needs: each `values.name`, unless it checks first with has()."""
     tokens = [("start", "")] * 2 + (_tokens(expression) or []) + [("end", "")] * 3
     named: dict[bool, set[str]] = {True: set(), False: set()}
     for position, (_, text) in enumerate(tokens):
@@ -204,7 +208,7 @@ def named_values(expression: str) -> set[str]:
 
 
 def compile_expression(expression: str, *, where: str) -> Expression:
-    """As compile_condition, for one that may give anything."""
+    """Like compile_condition, for an expression that may give any value."""
     if not isinstance(expression, str) or not expression.strip():
         raise ConfigError(f'{where}: the expression is empty; write a CEL expression like "data.customer"')
     program, paths = _compile(expression, where)
@@ -212,8 +216,8 @@ def compile_expression(expression: str, *, where: str) -> Expression:
 
 
 def compile_arguments(expression: str, names: Collection[str], *, where: str) -> Callable[[Mapping[str, Any]], Any]:
-    """An expression over the arguments of a call, like "arguments.invoice", as a function of these by name. That raises
-    ValueError where it gives nothing. ConfigError for an expression that is none, or that names another argument.
+    """An expression over the arguments of a call, like "arguments.invoice", as a function of the arguments by name.
+    That function raises ValueError if there is no value. ConfigError for an invalid expression or an unknown argument.
     """
     if not isinstance(expression, str) or not expression.strip():
         raise ConfigError(f'{where}: the expression is empty; write a CEL expression like "arguments.invoice"')
@@ -231,7 +235,7 @@ def compile_arguments(expression: str, names: Collection[str], *, where: str) ->
         kind, name = tokens[position + 2]
         if text == "arguments" and tokens[position + 1][1] == "." and kind == "name" and name not in names:
             guess = did_you_mean(name, names)
-            raise ConfigError(f'{where}: "{shown}" names arguments.{name}, and there is no such parameter.{guess}')
+            raise ConfigError(f'{where}: "{shown}" names arguments.{name}, but there is no such parameter.{guess}')
 
     meter = Meter(program.serialize())
 
@@ -245,13 +249,15 @@ def compile_arguments(expression: str, names: Collection[str], *, where: str) ->
 
 
 def _evaluate(program: Any, meter: Meter, bindings: dict[str, Any]) -> tuple[Any, str | None]:
-    """What an expression gives, or None and what the library says is wrong with it. OutOfBudget; ValueError where the library fails."""
+    """The value of an expression, or None and the library's error. Raises OutOfBudget, or ValueError if the library
+    fails.
+    """
     if (excess := meter.excess(bindings)) is not None:
         raise OutOfBudget(f"it ran out of its budget: {excess}")
     try:
         result = program.eval(data=bindings)
         if result.type().name() != "ERROR":
-            return result.plain_value(), None  # maps and lists of Python's own, all the way down
+            return result.plain_value(), None  # plain Python maps and lists, to any depth
         problem = str(result.value())
     except Exception as error:  # the library's own failure
         if _OUT_OF_ROUNDS not in str(error):
@@ -295,8 +301,8 @@ def _environment(*, values: bool = False) -> Any:
 
 
 def _library() -> tuple[Any, list[Any]]:
-    """The library and the functions that are added to it. ConfigError where there is no wheel of it."""
-    # Imported here because it takes 50 ms and most programs that import Wakeful have no condition.
+    """The library and its extensions. ConfigError where it cannot be imported."""
+    # Imported here because it takes 50 ms, and most programs that import Wakeful have no condition.
     try:
         from cel_expr_python import cel
         from cel_expr_python.ext import ext_strings
@@ -310,9 +316,9 @@ def _library() -> tuple[Any, list[Any]]:
 
 
 def _tokens(expression: str) -> list[tuple[str, str]] | None:
-    """The words of an expression as (kind, text), or None if it holds something that is not read here.
+    """The tokens of an expression as (kind, text), or None if it holds something that is not parsed here.
 
-    Raw, byte and triple-quoted texts and quoted names have rules of their own; they are rare enough not to read them.
+    Raw, byte and triple-quoted texts and quoted names have rules of their own; they are too rare to parse.
     """
     tokens: list[tuple[str, str]] = []
     before = "skipped"
@@ -329,7 +335,7 @@ def _tokens(expression: str) -> list[tuple[str, str]] | None:
 def _paths(tokens: list[tuple[str, str]]) -> list[Path]:
     """The paths that start at `data` or `event`: data.a.b and data["a"] are ("data", "a", "b") and ("data", "a").
 
-    A root that stands alone, or whose use is not plain, is a path of length one: everything is needed then.
+    A root that stands alone, or is used in another way, is a path of length one: then everything is needed.
     """
     ends = [*tokens, ("end", ""), ("end", ""), ("end", "")]
     paths: list[Path] = []
@@ -357,7 +363,7 @@ def _paths(tokens: list[tuple[str, str]]) -> list[Path]:
 
 
 def _is_member(tokens: list[tuple[str, str]], position: int) -> bool:
-    """Whether the name at `position`, which follows a dot, is a field of something: in `.data` it is the root itself."""
+    """Whether the name at `position`, which follows a dot, is a field of something; in `.data` it is the root itself."""
     kind, text = tokens[position - 2] if position >= 2 else ("end", "")
     return (kind in ("name", "text") and text != "in") or text in (")", "]", "}")
 
@@ -373,7 +379,7 @@ def _fields(root: str, paths: list[Path] | None) -> tuple[str, ...] | None:
 
 
 def _attributes(event: Event, names: tuple[str, ...] | None) -> dict[str, Any]:
-    """The attributes of an event that are there, as CEL sees them under `event`."""
+    """The attributes that an event has, as CEL sees them under `event`."""
     attributes: dict[str, Any] = {}
     for name in _TEXTS if names is None else names:
         value = getattr(event, name) if name in _TEXTS else event.extensions.get(name)
@@ -388,7 +394,7 @@ def _attributes(event: Event, names: tuple[str, ...] | None) -> dict[str, Any]:
 
 
 def _missing_path(paths: list[Path], event: Event) -> str | None:
-    """The first path of an expression that leads nowhere in this event."""
+    """The first path of an expression that does not exist in this event."""
     for path in paths:
         value: Any = event.data if path[0] == "data" else _attributes(event, None)
         for depth, name in enumerate(path[1:], start=2):
@@ -399,18 +405,18 @@ def _missing_path(paths: list[Path], event: Event) -> str | None:
 
 
 def _complaint(tokens: list[tuple[str, str]], paths: list[Path]) -> str | None:
-    """What the library would let pass, and what could never match."""
+    """A reason to refuse an expression that the library would accept but that could never match."""
     for path in paths:
-        # A misspelt attribute in lower case may be an extension, so only what no attribute can be called is refused.
+        # A misspelt attribute in lower case may be an extension, so only impossible attribute names are refused.
         if path[0] == "event" and len(path) > 1 and not _ATTRIBUTE_NAME.fullmatch(path[1]):
             suggestion = did_you_mean(path[1].lower().replace("_", ""), (*_TEXTS, *_TIMES))
-            return f"names event.{path[1]}, and an event has no such attribute.{suggestion}"
+            return f"names event.{path[1]}, but an event has no such attribute.{suggestion}"
     words = [text for _, text in tokens]
     for position in range(len(words) - 5):
-        # The library takes the qualified name for the argument, and has() would answer with the time itself.
+        # The library takes the qualified name for the argument, so has() would return the time itself.
         if words[position : position + 4] == ["has", "(", "event", "."] and words[position + 4] in _TIMES:
             name = words[position + 4]
-            return f"asks has(event.{name}), which does not work: write '{name}' in event"
+            return f"uses has(event.{name}), which does not work: write '{name}' in event"
     return None
 
 
@@ -446,7 +452,7 @@ _HABITS = {"and": "&&", "or": "||", "not": "!", "True": "true", "False": "false"
 
 
 def _reworded(problem: str, expression: str) -> str:
-    """The library's several lines as one: what, at which column, and what was probably meant."""
+    """The library's several lines as one: the error, its column, and what was probably meant."""
     match = _PROBLEM.search(problem)
     if match is None:
         return f"is not a CEL expression: {problem.splitlines()[0]}"
@@ -474,7 +480,7 @@ def _meant(name: str, expression: str) -> str:
 
 
 def _habit(expression: str) -> str:
-    """A hint for what people write out of habit from other languages."""
+    """A hint for habits from other languages, like `and` for &&."""
     tokens = _tokens(expression) or []
     words = [text for kind, text in tokens if kind == "name"]
     for word in ("and", "or", "not"):

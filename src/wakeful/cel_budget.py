@@ -1,15 +1,15 @@
-"""What an evaluation of a CEL expression may cost, told before it begins.
+"""The cost limit of a CEL evaluation, checked before it begins.
 
-The library stops an evaluation after 10,000 rounds of its loops and counts nothing else: one `replace` or `contains` over two large
-texts holds a process up for seconds. So the expression is read once, as the library compiled it, and its cost is bounded from above
-by three numbers of what it is asked of:
+The library stops an evaluation after 10,000 rounds of its loops and limits nothing else: one `replace` or `contains`
+over two large texts blocks a process for seconds. So the compiled expression is read once, and its cost is bounded from
+above by three numbers about its input:
 
-    values    how many values there are, all the way down     (a list of 10 numbers: 11)
-    longest   how many characters the longest text has
-    texts     how many characters all texts have together
+    values    the number of values, at all depths             (a list of 10 numbers: 11)
+    longest   the characters of the longest text
+    texts     the characters of all texts together
 
-What functions cost by these is in cel_costs.py. An expression whose bound is over BUDGET is not evaluated. Of
-texts only the sizes count, but for what is searched for, split by or matched with.
+cel_costs.py has the cost of each function by these numbers. An expression whose bound is over BUDGET is not evaluated.
+Only the sizes of texts count, except for texts that are searched for, split by or matched with.
 """
 
 from __future__ import annotations
@@ -18,73 +18,73 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from wakeful.cel_costs import BY_TEXT, FUNCTIONS, OF_A_CALL, Bound, plain, sum_of
+from wakeful.cel_costs import BY_TEXT, FUNCTIONS, OF_A_CALL, CostBound, plain, sum_of
 from wakeful.cel_sizes import Sizes, left_of, size_of, sizes_of
 
 BUDGET = 30_000_000
-ROUNDS = 10_000  # of all loops of one evaluation: the library ends it there
-# What the library needs for each value that it is handed, or hands back, and for each round of a loop.
+ROUNDS = 10_000  # of all loops of one evaluation: the library stops there
+# The library's cost for each value that it is given or returns, and for each round of a loop.
 OF_A_VALUE = 300
 OF_A_ROUND = 150
-OF_GATHERING = 20  # for each round and each element that is gathered already: the library copies the list
+OF_GATHERING = 20  # for each round and each element gathered so far: the library copies the list
 
 Path = tuple[str, str]  # ("data", "title")
 
 
 class Scope(NamedTuple):
-    """What the names of an expression stand for: `given` for all that is handed in, `fields` for parts of it, like ("data", "title");
-    `names` are those of loops. `rounds`: how often this part is evaluated, as one loop stands in another.
+    """The sizes that the names of an expression stand for: `given` is the whole input, `fields` are parts of it, like
+    ("data", "title"), and `names` are loop variables. `rounds`: how often this part is evaluated inside nested loops.
     """
 
-    given: Bound
-    fields: Mapping[Path, Bound]
-    texts: Mapping[Path, str]  # what those fields are that are texts
-    names: Mapping[str, Bound]
+    given: CostBound
+    fields: Mapping[Path, CostBound]
+    texts: Mapping[Path, str]  # the fields that are texts
+    names: Mapping[str, CostBound]
     rounds: int = 1
 
 
-Part = Callable[[Scope], Bound]
+Part = Callable[[Scope], CostBound]
 NO_FIELDS: dict[Any, Any] = {}
 
 
 class Meter:
-    """Says of sizes whether an expression could run out of its budget."""
+    """Decides by sizes whether an expression could exceed its budget."""
 
     __slots__ = ("_part", "small")
 
     def __init__(self, compiled: bytes) -> None:
         """`compiled` is the expression as the library serializes it."""
         self._part = _read(compiled)
-        self.small = 0  # values and characters, together, of which any number up to this is within the budget
+        self.small = 0  # an input of up to this many values and characters together is always within the budget
         size = 64
         while size <= 1 << 24 and self.cost(Sizes(size, size, size)) <= BUDGET:
             self.small, size = size, size * 2
 
     def cost(self, sizes: Sizes, bindings: Mapping[str, Any] = NO_FIELDS) -> int:
-        """The most that an evaluation over something of this size costs, with its conversion there and back. With `bindings` the parts of
-        it are looked at one by one.
+        """The highest cost of an evaluation over an input of this size, including the conversion in and out. With
+        `bindings` its parts are measured one by one.
         """
         fields = {
             (root, name): value for root, held in bindings.items() if type(held) is dict for name, value in held.items()
         }
-        parts = {path: Bound(OF_A_CALL, *size_of(value)) for path, value in fields.items()}
+        parts = {path: CostBound(OF_A_CALL, *size_of(value)) for path, value in fields.items()}
         texts = {path: value for path, value in fields.items() if type(value) is str}
-        bound = self._part(Scope(Bound(OF_A_CALL, *sizes), parts, texts, {}))
+        bound = self._part(Scope(CostBound(OF_A_CALL, *sizes), parts, texts, {}))
         there = sizes.values * OF_A_VALUE + 2 * sizes.texts
         return there + bound.cost + bound.values * OF_A_VALUE + 2 * bound.texts
 
     def excess(self, bindings: Mapping[str, Any]) -> str | None:
-        """Why an evaluation over these could run out of its budget, in words; None if it cannot."""
+        """Why an evaluation over this input could exceed its budget, or None if it cannot."""
         if left_of(self.small, bindings) >= 0:
             return None
         sizes = sizes_of(bindings.values())
         cost = self.cost(sizes, bindings)
         if cost <= BUDGET:
             return None
-        return f"of {sizes.values:,} values with {sizes.texts:,} characters it could cost {cost:,} units, and {BUDGET:,} are allowed"
+        return f"with {sizes.values:,} values and {sizes.texts:,} characters it could cost {cost:,} units; {BUDGET:,} are allowed"
 
 
-# the expression, as the library compiled it: messages of protocol buffers, cel.expr.CheckedExpr and cel.expr.Expr
+# the compiled expression: protocol buffers, cel.expr.CheckedExpr and cel.expr.Expr
 
 
 def _read(compiled: bytes) -> Part:
@@ -128,11 +128,11 @@ def _part(message: bytes) -> Part:
     for number, value in _fields(message):
         if number in _PARTS:
             return _PARTS[number](cast("bytes", value))
-    return lambda _: Bound(1)
+    return lambda _: CostBound(1)
 
 
 def _text_of(message: bytes) -> str | None:
-    """The text that an expression is, if it is nothing else."""
+    """The text, if the expression is only a text constant."""
     for number, value in _fields(message):
         if number == CONST:
             for kind, held in _fields(cast("bytes", value)):
@@ -142,7 +142,7 @@ def _text_of(message: bytes) -> str | None:
 
 
 def _name_of(message: bytes) -> str:
-    """The name that an expression is, if it is nothing else."""
+    """The name, if the expression is only a name."""
     for number, value in _fields(message):
         if number == NAME:
             return b"".join(cast("bytes", one) for place, one in _fields(cast("bytes", value)) if place == 1).decode()
@@ -150,7 +150,7 @@ def _name_of(message: bytes) -> str:
 
 
 def _path_of(message: bytes) -> Path | None:
-    """The field of a name that an expression is, if it is nothing else."""
+    """The field of a name, if the expression is only that."""
     for number, value in _fields(message):
         if number == SELECT:
             fields = dict(_fields(cast("bytes", value)))
@@ -160,7 +160,7 @@ def _path_of(message: bytes) -> Path | None:
 
 def _const(message: bytes) -> Part:
     length = sum(len(cast("bytes", value)) for kind, value in _fields(message) if kind in {_STRING, _BYTES})
-    bound = Bound(1, 1, length, length)
+    bound = CostBound(1, 1, length, length)
     return lambda _: bound
 
 
@@ -170,17 +170,17 @@ def _name(message: bytes) -> Part:
 
 
 def _select(message: bytes) -> Part:
-    """A field is not larger than what it is a field of."""
+    """A field is not larger than the value that contains it."""
     fields = dict(_fields(message))
     operand, field = cast("bytes", fields.get(1, b"")), cast("bytes", fields.get(2, b"")).decode()
     inner, path = _part(operand), (_name_of(operand), field)
 
-    def bound(scope: Scope) -> Bound:
+    def bound(scope: Scope) -> CostBound:
         known = scope.fields.get(path) if path[0] not in scope.names else None
         if known is not None:
             return known
         of = inner(scope)
-        return Bound(of.cost + OF_A_CALL, of.values, of.longest, of.texts)
+        return CostBound(of.cost + OF_A_CALL, of.values, of.longest, of.texts)
 
     return bound
 
@@ -188,31 +188,31 @@ def _select(message: bytes) -> Part:
 def _call(message: bytes) -> Part:
     fields = list(_fields(message))
     name = next((cast("bytes", value).decode() for number, value in fields if number == 2), "")
-    written = [cast("bytes", value) for number, value in fields if number in {1, 3}]  # what it is called on comes first
+    written = [cast("bytes", value) for number, value in fields if number in {1, 3}]  # the receiver comes first
     parts = [_part(one) for one in written]
     second = written[1] if len(written) > 1 else b""
     known, path = _text_of(second), _path_of(second)
     if name in BY_TEXT:
         by_text = BY_TEXT[name]
 
-        def bound(scope: Scope) -> Bound:
+        def bound(scope: Scope) -> CostBound:
             named = path is not None and path[0] not in scope.names
             text = scope.texts.get(cast("Path", path)) if known is None and named else known
             return by_text([part(scope) for part in parts], text, known is not None)
 
         return bound
     function = FUNCTIONS.get(name, plain)
-    return lambda scope: function([part(scope) for part in parts]) if parts else Bound(OF_A_CALL)
+    return lambda scope: function([part(scope) for part in parts]) if parts else CostBound(OF_A_CALL)
 
 
 def _made_of(parts: list[Part]) -> Part:
-    """A list or a map of these."""
+    """A list or a map of these parts."""
 
-    def bound(scope: Scope) -> Bound:
+    def bound(scope: Scope) -> CostBound:
         given = [part(scope) for part in parts]
         whole = sum_of(given)
         longest = max((one.longest for one in given), default=0)
-        return Bound(whole.cost + OF_A_CALL, 1 + whole.values, longest, whole.texts, len(given))
+        return CostBound(whole.cost + OF_A_CALL, 1 + whole.values, longest, whole.texts, len(given))
 
     return bound
 
@@ -235,28 +235,28 @@ def _struct(message: bytes) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """all, exists, map, filter: for each of a range, a condition and a step that changes what was gathered."""
+    """all, exists, map, filter: for each element of a range, a condition and a step that changes the gathered value."""
 
     name: str
     gathered: str
-    gathers: bool  # a list: else whether something holds, or how often
+    gathers: bool  # gathers a list; otherwise a boolean or a count
     range: Part
     first: Part
     condition: Part
     step: Part
     result: Part
 
-    def __call__(self, scope: Scope) -> Bound:
-        """No function here costs less for one large text than for two halves of it. So at worst all elements are alike, or one of
-        them is all there is; the sum of both is over either.
+    def __call__(self, scope: Scope) -> CostBound:
+        """No function here costs less for one large text than for two halves of it. So the worst case is that all
+        elements are equal, or that one element is everything; the sum of both cases is above either.
         """
         over, first = self.range(scope), self.first(scope)
         rounds = max(1, min(over.elements, -(-ROUNDS // scope.rounds)))
         share = -(-over.texts // rounds)
-        alike = Bound(1, -(-over.values // rounds), min(over.longest, share), share)
+        alike = CostBound(1, -(-over.values // rounds), min(over.longest, share), share)
         each, cost_of_each = self._round(scope, alike, rounds)
-        one, cost_of_one = self._round(scope, Bound(1, over.values, over.longest, over.texts), 1)
-        made = Bound(
+        one, cost_of_one = self._round(scope, CostBound(1, over.values, over.longest, over.texts), 1)
+        made = CostBound(
             1,
             first.values + one.values + rounds * each.values,
             max(first.longest, one.longest),
@@ -265,13 +265,13 @@ class _Loop:
         )
         end = self.result(scope._replace(names={**scope.names, self.gathered: made}))
         cost = over.cost + first.cost + rounds * cost_of_each + cost_of_one + end.cost
-        # Few rounds of the outer loop with all of this one's cost more than many rounds with a part of them.
+        # A few outer rounds with all of this loop's rounds cost more than many outer rounds with a part of them.
         copied = rounds * min(over.elements, ROUNDS) if self.gathers else 0
-        return Bound(cost + OF_GATHERING * copied, *end[1:])
+        return CostBound(cost + OF_GATHERING * copied, *end[1:])
 
-    def _round(self, scope: Scope, element: Bound, rounds: int) -> tuple[Bound, int]:
-        """What one round adds to what is gathered, and its cost."""
-        names = {**scope.names, self.name: element, self.gathered: Bound(1)}
+    def _round(self, scope: Scope, element: CostBound, rounds: int) -> tuple[CostBound, int]:
+        """What one round adds to the gathered value, and its cost."""
+        names = {**scope.names, self.name: element, self.gathered: CostBound(1)}
         inside = scope._replace(names=names, rounds=min(ROUNDS, scope.rounds * rounds))
         condition, step = self.condition(inside), self.step(inside)
         return step, condition.cost + step.cost + OF_A_ROUND

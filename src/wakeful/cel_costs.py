@@ -1,7 +1,7 @@
-"""What each function of CEL costs at most, by how large its arguments can be, and how large what it gives can be then.
+"""The highest cost of each CEL function and the largest size of its result, by the sizes of its arguments.
 
-A unit is about a nanosecond of a slow core, measured with the library and rounded up. No function costs less for one large text
-than for two halves of it: loops count on that.
+A unit is about a nanosecond of a slow core, measured with the library and rounded up. No function costs less for one
+large text than for two halves of it: loops rely on that.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 OF_A_CALL = 20
 SHORT_PATTERN = 200
 ENOUGH = 10**12  # states of a regular expression
-DIGITS = 9  # of the number of a repetition: the library takes no more than 1,000 of them
+DIGITS = 9  # of a repetition's count: the library allows at most 1,000 repetitions
 
 
-class Bound(NamedTuple):
-    """The most that a part of an expression can cost, and how large what it gives can be."""
+class CostBound(NamedTuple):
+    """The highest cost of a part of an expression, and the largest size of its result."""
 
     cost: int
     values: int = 1
@@ -30,63 +30,65 @@ class Bound(NamedTuple):
         return self.values if self.length < 0 else self.length
 
 
-def sum_of(parts: Iterable[Bound]) -> Bound:
+def sum_of(parts: Iterable[CostBound]) -> CostBound:
     cost = values = longest = texts = 0
     for one in parts:
         cost += one.cost
         values += one.values
         longest += one.longest
         texts += one.texts
-    return Bound(cost, values, longest, texts)
+    return CostBound(cost, values, longest, texts)
 
 
-def plain(given: list[Bound]) -> Bound:
-    """A function that goes through its arguments once, and gives no more than they are."""
+def plain(given: list[CostBound]) -> CostBound:
+    """A function that reads its arguments once and returns no more than they hold."""
     whole = sum_of(given)
-    return Bound(whole.cost + OF_A_CALL + 8 * whole.longest + whole.values, whole.values, whole.longest, whole.texts)
+    return CostBound(
+        whole.cost + OF_A_CALL + 8 * whole.longest + whole.values, whole.values, whole.longest, whole.texts
+    )
 
 
-def _measure(given: list[Bound]) -> Bound:
-    """A function that gives a number, a time or a boolean."""
-    return Bound(sum(one.cost + 3 * one.longest for one in given) + OF_A_CALL)
+def _measure(given: list[CostBound]) -> CostBound:
+    """A function that returns a number, a time or a boolean."""
+    return CostBound(sum(one.cost + 3 * one.longest for one in given) + OF_A_CALL)
 
 
-def _compare(given: list[Bound]) -> Bound:
+def _compare(given: list[CostBound]) -> CostBound:
     cost = sum(one.cost for one in given)
     values, longest, texts = (min(one[place] for one in given) for place in (1, 2, 3))
-    return Bound(cost + OF_A_CALL + 20 * (values - 1) + max(longest, texts if values > 1 else 0) // 8)
+    return CostBound(cost + OF_A_CALL + 20 * (values - 1) + max(longest, texts if values > 1 else 0) // 8)
 
 
-def _among(given: list[Bound]) -> Bound:
-    """`x in list`: a comparison with each of them."""
+def _among(given: list[CostBound]) -> CostBound:
+    """`x in list`: a comparison with each element."""
     compared = _compare(given)
-    return Bound(compared.cost + 20 * given[-1].values + given[-1].texts // 8)
+    return CostBound(compared.cost + 20 * given[-1].values + given[-1].texts // 8)
 
 
-def _choose(given: list[Bound]) -> Bound:
-    """&&, || and ?: give one of their arguments."""
+def _choose(given: list[CostBound]) -> CostBound:
+    """&&, || and ?: return one of their arguments."""
     cost = sum(one.cost for one in given) + OF_A_CALL
     values, longest, texts = (max(one[place] for one in given) for place in (1, 2, 3))
-    return Bound(cost, values, longest, texts, max(one.elements for one in given))
+    return CostBound(cost, values, longest, texts, max(one.elements for one in given))
 
 
-def _element(given: list[Bound]) -> Bound:
-    """list[i] and map[key]: no larger than all of it."""
+def _element(given: list[CostBound]) -> CostBound:
+    """list[i] and map[key]: no larger than the whole."""
     chosen = _choose(given)
     return chosen._replace(length=-1)
 
 
-def _search(given: list[Bound]) -> Bound:
-    """One text in another: at worst each character of the one with each of the other."""
+def _search(given: list[CostBound]) -> CostBound:
+    """One text in another: at worst each character of one is compared with each of the other."""
     text, wanted = given[0], given[-1] if len(given) == 2 else given[1]
     cost = sum(one.cost for one in given) + OF_A_CALL
-    return Bound(cost + text.longest * (6 + min(wanted.longest, text.longest) // 32))
+    return CostBound(cost + text.longest * (6 + min(wanted.longest, text.longest) // 32))
 
 
-def _match(given: list[Bound], pattern: str | None, *, written: bool) -> Bound:
-    """A regular expression is compiled each time, and may cost for each character as much as it has states. A repetition multiplies
-    them: a pattern that is not known may have a thousand for each of its characters. One that is `written` in the code, and short, is
-    believed to be meant well: it costs little for each character.
+def _match(given: list[CostBound], pattern: str | None, *, written: bool) -> CostBound:
+    """A regular expression is compiled on each call, and each character may cost as much as the pattern has states. A
+    repetition multiplies the states: an unknown pattern may have a thousand for each of its characters. A short pattern
+    that is `written` in the code is trusted to be harmless: it costs little for each character.
     """
     length, text = given[-1].longest, given[0].longest
     states, each = 2_000 * length, 5_000 * length
@@ -97,12 +99,12 @@ def _match(given: list[Bound], pattern: str | None, *, written: bool) -> Bound:
         if written and length <= SHORT_PATTERN:
             each = 5 * states if counts else max(3, length // 4)
     cost = sum(one.cost for one in given) + 4_000
-    return Bound(cost + 1_000 * states + each * text)
+    return CostBound(cost + 1_000 * states + each * text)
 
 
 def _product(states: int, counts: list[int]) -> int:
-    """No further than a number that is over every budget: thousands of repetitions, of a hostile pattern, make one of megabytes. What is
-    repeated no times at all takes nothing away from the others.
+    """Multiply, but stop above every budget: thousands of repetitions in a hostile pattern would make a number of
+    megabytes. A repetition of zero counts as one.
     """
     for count in counts:
         states *= max(count, 1)
@@ -111,44 +113,44 @@ def _product(states: int, counts: list[int]) -> int:
     return states
 
 
-def _replace(given: list[Bound], wanted: str | None) -> Bound:
+def _replace(given: list[CostBound], wanted: str | None) -> CostBound:
     text, old, new = given[:3]
     places = text.longest // len(wanted) if wanted else text.longest + 1
     longest = text.longest + places * new.longest
     cost = sum(one.cost for one in given) + OF_A_CALL + 50 * text.longest + 4 * longest
     cost += text.longest * (min(old.longest, text.longest) // 32)
-    return Bound(cost, 1, longest, longest)
+    return CostBound(cost, 1, longest, longest)
 
 
-def _split(given: list[Bound], separator: str | None) -> Bound:
+def _split(given: list[CostBound], separator: str | None) -> CostBound:
     text = given[0]
     pieces = 2 + (text.longest // len(separator) if separator else text.longest)
     searched = _search(given[:2]).cost + sum(one.cost for one in given[2:])
-    return Bound(searched + 80 * pieces + text.longest, pieces, text.longest, text.longest)
+    return CostBound(searched + 80 * pieces + text.longest, pieces, text.longest, text.longest)
 
 
-def _join(given: list[Bound]) -> Bound:
+def _join(given: list[CostBound]) -> CostBound:
     pieces = given[0]
     between = given[1].longest if len(given) > 1 else 0
     longest = pieces.texts + pieces.values * between
-    return Bound(sum(one.cost for one in given) + OF_A_CALL + 20 * pieces.values + 5 * longest, 1, longest, longest)
+    return CostBound(sum(one.cost for one in given) + OF_A_CALL + 20 * pieces.values + 5 * longest, 1, longest, longest)
 
 
-def _grow(given: list[Bound]) -> Bound:
-    """format, quote and conversions to text: all of it, with signs around it."""
+def _grow(given: list[CostBound]) -> CostBound:
+    """format, quote and conversions to text: the whole input, with characters around it."""
     whole = sum_of(given)
     longest = 4 * (whole.texts + whole.longest) + 40 * whole.values
-    return Bound(whole.cost + OF_A_CALL + 12 * longest, 1, longest, longest)
+    return CostBound(whole.cost + OF_A_CALL + 12 * longest, 1, longest, longest)
 
 
-def _add(given: list[Bound]) -> Bound:
+def _add(given: list[CostBound]) -> CostBound:
     whole = sum_of(given)
     elements = sum(one.elements for one in given)
     cost = whole.cost + OF_A_CALL + 2 * whole.longest + 40 * (whole.values - len(given))
-    return Bound(cost, whole.values, whole.longest, whole.texts, elements)
+    return CostBound(cost, whole.values, whole.longest, whole.texts, elements)
 
 
-FUNCTIONS: dict[str, Callable[[list[Bound]], Bound]] = {
+FUNCTIONS: dict[str, Callable[[list[CostBound]], CostBound]] = {
     "_&&_": _choose,
     "_||_": _choose,
     "_?_:_": _choose,
@@ -176,8 +178,8 @@ FUNCTIONS: dict[str, Callable[[list[Bound]], Bound]] = {
     "strings.quote": _grow,
     "string": _grow,
 }
-# Those that depend on what their second argument is, where that is known.
-BY_TEXT: dict[str, Callable[[list[Bound], str | None, bool], Bound]] = {
+# Functions whose cost depends on the text of their second argument, where it is known.
+BY_TEXT: dict[str, Callable[[list[CostBound], str | None, bool], CostBound]] = {
     "matches": lambda given, pattern, written: _match(given, pattern, written=written),
     "replace": lambda given, wanted, _: _replace(given, wanted),
     "split": lambda given, separator, _: _split(given, separator),

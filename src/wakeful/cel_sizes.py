@@ -1,24 +1,24 @@
-"""How large what a CEL expression is asked of is: that decides what it may cost (cel_costs.py)."""
+"""The size of the input of a CEL expression, which decides its cost (cel_costs.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-ENOUGH = 100_000  # values: more than any expression may be asked of
+ENOUGH = 100_000  # values: more than any expression may take
 
 
 class Sizes(NamedTuple):
-    """How large something is."""
+    """The size of some values."""
 
     values: int
     longest: int
     texts: int
-    length: int = -1  # of a list or a map whose length is known: else it may have as many elements as there are values
+    length: int = -1  # of a list or map, if known; otherwise it may have as many elements as there are values
 
 
 def sizes_of(given: Iterable[Any]) -> Sizes:
-    """The sizes of some values; they stop to grow soon after they are over any budget."""
+    """The sizes of some values. Counting stops soon after they are over any budget."""
     values = longest = texts = 0
     waiting = list(given)
     while waiting:
@@ -48,7 +48,9 @@ def sizes_of(given: Iterable[Any]) -> Sizes:
 
 
 def left_of(allowed: int, value: Any) -> int:
-    """What is left of so many values and characters; below zero, and perhaps not all was looked at, if they are not enough."""
+    """What is left of an allowance of values and characters. Below zero it is exceeded, and counting may have stopped
+    early.
+    """
     kind = type(value)
     if kind is dict:
         allowed -= 2 * len(value) + 1

@@ -1,4 +1,4 @@
-"""Channels, where users find them: `from wakeful.channels import http`. What each does is in `output/channels/`."""
+"""Channels for users: `from wakeful.channels import http`. `output/channels/` has their code."""
 
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import event

@@ -1,8 +1,8 @@
 """Time, in one place: integers of microseconds since 1970, UTC.
 
-Everything that needs the time is handed a `Clock`. In production that is `SystemClock`; tests hand in `VirtualClock`
-and move it by hand. On PostgreSQL the stored times come from the database's own clock (`Clock.for_database` is None),
-so that machines with clocks that disagree still agree on leases and due times; a virtual clock overrules that too.
+Every part that needs the time gets a `Clock`. In production that is `SystemClock`; tests pass a `VirtualClock` and move
+it themselves. On PostgreSQL stored times come from the database's own clock (`Clock.for_database` is None), so that
+machines whose clocks differ agree on leases and due times. A virtual clock overrides that too.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Duration = str | timedelta | int | float
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """A source of time."""
 
     def now(self) -> Microseconds:
-        """The time, for sums inside this process."""
+        """The current time, for calculations inside this process."""
         ...
 
     def for_database(self) -> Microseconds | None:
-        """What to hand a PostgreSQL statement as `:now`; None lets the database read its own clock."""
+        """The value of `:now` for a PostgreSQL statement; None lets the database read its own clock."""
         ...
 
 
@@ -65,12 +65,12 @@ class VirtualClock:
         return self._now
 
     def move(self, by: Duration) -> None:
-        """Move on by a duration."""
+        """Move the clock forward by a duration."""
         self._now += duration(by)
 
 
 def _read_start(start: object) -> Microseconds:
-    """Where a virtual clock begins. A wrong value is refused here, where its author sees it, and not by the first sum."""
+    """Read the start of a virtual clock. A wrong value is refused here, where its author sees it, not at first use."""
     if isinstance(start, datetime):
         return from_datetime(start)
     if isinstance(start, str):
@@ -117,7 +117,7 @@ def duration(value: Duration) -> Microseconds:
 
 
 def written(span: Microseconds) -> str:
-    """A span as `duration` reads it: 30s, 10m, 1h30m, 2d.
+    """A span in the form that `duration` reads: 30s, 10m, 1h30m, 2d.
 
     >>> written(5400 * SECOND)
     '1h30m'
@@ -136,7 +136,7 @@ def seconds(value: Microseconds) -> float:
 
 
 def from_datetime(moment: datetime) -> Microseconds:
-    """A datetime as microseconds; a naive one counts as UTC."""
+    """A datetime as microseconds. A datetime without a zone counts as UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     delta = moment - datetime(1970, 1, 1, tzinfo=UTC)
@@ -149,7 +149,7 @@ def to_datetime(moment: Microseconds) -> datetime:
 
 
 def to_text(moment: Microseconds | None) -> str | None:
-    """Microseconds as RFC 3339 text, for JSON and for people."""
+    """Microseconds as RFC 3339 text, for JSON and people."""
     if moment is None:
         return None
     whole, rest = divmod(moment, SECOND)
@@ -157,11 +157,11 @@ def to_text(moment: Microseconds | None) -> str | None:
 
 
 def to_second(moment: Microseconds | None) -> str | None:
-    """As `to_text`, without the fraction of the second: for sentences, where microseconds are only noise."""
+    """Like `to_text`, without fractions of a second: for sentences, where microseconds are noise."""
     return None if moment is None else f"{_second(moment // SECOND)}Z"
 
 
-@lru_cache(maxsize=1024)  # what is shown together happened together
+@lru_cache(maxsize=1024)  # times that are shown together are often in the same second
 def _second(whole: int) -> str:
     return to_datetime(whole * SECOND).isoformat().removesuffix("+00:00")
 

@@ -1,6 +1,7 @@
-"""What a user declares: the agents, channels, expectations and heartbeats of an app. Nothing runs here.
+"""The declarations of an app: agents, channels, expectations and heartbeats. Nothing runs here.
 
-Whatever works for an app reads its declarations. `App`, in app.py, adds the two that need all of it: running, and the HTTP side.
+Every part that works for an app reads its declarations. `App`, in app.py, adds what needs the whole runtime: running
+and HTTP.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from wakeful.watch.telling import TELLER
 from wakeful.watch.telling import tell as tell_alarm
 
 if TYPE_CHECKING:
-    from wakeful.execution.results import Results
+    from wakeful.execution.results import RunResults
     from wakeful.intake.accept import Door
     from wakeful.model import Receipt
     from wakeful.triggers.heartbeat import Heartbeat
@@ -86,20 +87,20 @@ _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
 class Working(Protocol):
-    """The parts of a runtime that an app hands something to, or asks."""
+    """The parts of a runtime that an app calls."""
 
     @property
     def door(self) -> Door: ...
 
     @property
-    def results(self) -> Results: ...
+    def results(self) -> RunResults: ...
 
     @property
     def reminders(self) -> Reminders: ...
 
 
 class Declarations:
-    """Agents that belong together, under one name and on one store. `App` is the class that users write."""
+    """Agents that belong together, under one name and on one store. Users write `App`, the subclass."""
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ class Declarations:
         if not isinstance(in_flight, int) or in_flight < 1:
             message = f"App({name!r}): in_flight must be a whole number from 1 up, not {in_flight!r}"
             raise ConfigError(message)
-        self.name = str.__str__(name)  # the member of an Enum is welcome, and is plain text from here on
+        self.name = str.__str__(name)  # accepts a member of a str Enum; plain text from here on
         self.store = store
         self.listen_store = listen_store
         try:
@@ -155,7 +156,7 @@ class Declarations:
         self.rules = rules
         self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
-        self.inner: dict[str, Agent] = {}  # of Wakeful's own
+        self.inner: dict[str, Agent] = {}  # Wakeful's own agents
         self.heartbeats: dict[str, Heartbeat] = {}
         self.probes: dict[str, Callable[..., Any]] = {}
         self.channels: dict[str, Channel] = {}
@@ -174,9 +175,7 @@ class Declarations:
         try:
             self.quarantine = None if quarantine is None else read_size(quarantine)
         except ValueError as error:
-            message = (
-                f"App({name!r}): quarantine is how much unverified requests may take: {error}, or None for no ceiling"
-            )
+            message = f"App({name!r}): quarantine limits the space that unverified requests take: {error}, or None for no limit"
             raise ConfigError(message) from None
         self.quarantine_for = read_duration("quarantine_for", quarantine_for, f"App({name!r})")
         self.archive = None if archive is None else Path(archive)
@@ -187,7 +186,7 @@ class Declarations:
         self.ping = read_ping(ping, where=f"App({name!r}): ping")
         often = read_duration("watch_every", watch_every, f"App({name!r})")
         if often is None or often < SECOND:
-            message = f'App({name!r}): watch_every must be a second at least, like "1m"'
+            message = f'App({name!r}): watch_every must be at least one second, like "1m"'
             raise ConfigError(message)
         self.watch_every = often
         self.expectations: dict[str, Expectation] = {}
@@ -198,7 +197,7 @@ class Declarations:
         self.alarm_repeat = read_duration("alarm_repeat", alarm_repeat, f"App({name!r})")
         usual = {"alarm_after": alarm_after, "pause_after": pause_after, "drain": drain}
         read_options(AgentOptions, usual, where=f"App({name!r})")
-        self.usual = usual  # what agents that say nothing else have
+        self.usual = usual  # defaults for agents that do not set these options
         if backlog is not None and (not isinstance(backlog, int) or isinstance(backlog, bool) or backlog < 1):
             message = f"App({name!r}): backlog must be a whole number from 1 up, or None for no limit, not {backlog!r}"
             raise ConfigError(message)
@@ -206,13 +205,13 @@ class Declarations:
         self.lag_within = read_lags(lag_within, where=f"App({name!r})")
         self.chains = read_limits(chain_depth, chain_rate, where=f"App({name!r})")
         self.programs_may_answer = bool(programs_may_answer)
-        # The alarms' agent is never paused, however often it fails: nothing would tell of that.
+        # The agent that sends alarms is never paused, however often it fails: no other part could report that.
         self.inner_agent(name=TELLER, pause_after=None)(tell_alarm)
         self.inner_agent(name=REMINDER)(tell_reminder)
-        self.runtime: Working | None = None  # that of this process
+        self.runtime: Working | None = None  # set while the app runs in this process
 
     def channel(self, name: str, channel: Any) -> None:
-        """Declare where messages can go: `app.channel("ops", http("https://…"))`. `log` is always there."""
+        """Declare a channel that messages can go to: `app.channel("ops", http("https://…"))`. `log` always exists."""
         where = f"app {self.name}: channel {name!r}"
         if not isinstance(name, str) or not _NAME.match(name):
             message = f"{where}: a channel's name is letters, digits, _ . and -, at most 100 of them"
@@ -223,7 +222,7 @@ class Declarations:
             )
             raise ConfigError(message)
         if name in self.channels and name != "log":
-            message = f"{where}: there is a channel of that name already"
+            message = f"{where}: a channel of that name is already declared"
             raise ConfigError(message)
         handling_of(channel, where=where)
         self.channels[str.__str__(name)] = channel
@@ -232,19 +231,22 @@ class Declarations:
         """Declare a function as an agent that wakes on these triggers.
 
         Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
-        output), checks (of the output), state (a model, kept from run to run), emits (the types it may emit); order and limits: key, on_dead,
-        concurrency_per_key, overlap, debounce, batch, priority, expires, once, once_for. The function takes the run and, if it
-        wants it checked, the event's data: `async def review(run: Run, pull_request: PullRequest) -> Review`.
+        output), checks (of the output), state (a model kept from run to run), emits (the event types it may emit).
+        Order and limits: key, on_dead, concurrency_per_key, overlap, debounce, batch, priority, expires, once,
+        once_for.
+
+        The function takes the run. With a second, annotated parameter it also takes the event's data, validated:
+        `async def review(run: Run, pull_request: PullRequest) -> Review`.
         """
         return self._declare(self.agents, triggers, name, {**self.usual, **options})
 
     def inner_agent(self, *triggers: Trigger, name: str, **options: Any) -> Callable[[F], F]:
-        """As `agent`, for what Wakeful does itself by means of an agent: kept apart from what the user declared."""
+        """Like `agent`, for Wakeful's own agents. They are kept apart from the user's."""
         return self._declare(self.inner, triggers, name, options)
 
     @property
     def everything(self) -> dict[str, Agent]:
-        """All agents: those that the user declared, and those of Wakeful's own."""
+        """All agents: the user's and Wakeful's own."""
         return {**self.agents, **self.inner}
 
     def _declare(
@@ -257,11 +259,11 @@ class Declarations:
                 message = f"{where}: an agent's name is letters, digits, _ . and -, at most 100 of them"
                 raise ConfigError(message)
             if home is self.agents and chosen.startswith(OWN_AGENTS):
-                message = f"{where}: names that begin with {OWN_AGENTS} are those of Wakeful's own agents"
+                message = f"{where}: names that begin with {OWN_AGENTS} are reserved for Wakeful's own agents"
                 raise ConfigError(message)
             if chosen in self.everything:
                 there = self.everything[chosen].written_at
-                message = f"{where}: app {self.name} has an agent of that name already ({there})"
+                message = f"{where}: app {self.name} already has an agent of that name ({there})"
                 raise ConfigError(message)
             checked = read_options(AgentOptions, options, where=where)
             takes_data, model = read_signature(function, triggers, where, lists=checked.batch is not None)
@@ -280,21 +282,23 @@ class Declarations:
 
         for given in cast("tuple[object, ...]", triggers):
             if not isinstance(given, Trigger):
-                hint = " Write @app.agent() with brackets." if callable(given) else ""
+                hint = " Write @app.agent() with parentheses." if callable(given) else ""
                 message = f'app {self.name}: {given!r} is not a trigger. Write on("type") or another one.{hint}'
                 raise ConfigError(message)
         return declare
 
     def expect(self, name: str | None = None, **options: Any) -> None:
-        """Declare what should happen by when; if it does not, an alarm says so, even if it never happened once.
+        """Declare what should happen by when. If it does not happen, an alarm is raised, even if it never happened
+        before.
 
         `expect("nightly backup", by="03:00", tz=…, days=…)`, `expect(source="stripe", at_least_every="1d")`,
-        `expect(agent="digest", output_within="2h")`. It is met by a check-in of its name (`wakeful checkin`), or by what
-        event=, source= or agent= names. Options: by, tz, days, at_least_every, output_within, event, source, agent, owner.
+        `expect(agent="digest", output_within="2h")`. A check-in of that name (`wakeful checkin`) meets the expectation,
+        or what event=, source= or agent= names. Options: by, tz, days, at_least_every, output_within, event, source,
+        agent, owner.
         """
         expectation = read_expectation(name, options, app=self.name)
         if expectation.name in self.expectations:
-            message = f"app {self.name}: {expectation.name!r} is expected already: give this one a name of its own"
+            message = f"app {self.name}: {expectation.name!r} is already expected: give this one a name of its own"
             raise ConfigError(message)
         self.expectations[expectation.name] = expectation
 
@@ -315,19 +319,19 @@ class Declarations:
         environment: Mapping[str, Secret] | Sequence[str] | None = None,
         name: str = "heartbeat",
     ) -> None:
-        """Look after what stands in a Markdown file: each `##` section is a check with its own schedule and memory.
+        """Run the checks in a Markdown file: each `##` section is a check with its own schedule and memory.
 
-        `path` is relative to the file that calls this, wherever the app is started from.
-        `checklist(run, check)` does a check and returns what is to be told, or None; probes say first whether there is anything
-        to do. `every`, `active`, `days` and `timeout` hold for sections that say nothing else. With
-        commands=True a section may name a command as its probe (`probe: $ …`): the file is a shell then, for everybody who can
-        write it. Such a command gets PATH, HOME, LANG, TZ and what `environment` gives or names.
+        `path` is relative to the file that calls this, regardless of the working directory. `checklist(run, check)`
+        does a check and returns what to report, or None. Probes run first and say whether there is anything to do.
+        `every`, `active`, `days` and `timeout` are the defaults for sections that do not set them. With commands=True a
+        section may name a command as its probe (`probe: $ …`): everyone who can write the file can then run commands.
+        Such a command gets PATH, HOME, LANG, TZ and the variables that `environment` gives or names.
         """
         from wakeful.execution.heartbeat import Memories, agent_of, folder_of, read_declaration
 
         declared = read_declaration(
             path,
-            folder=folder_of(sys._getframe(1).f_code.co_filename),  # noqa: SLF001 there is no other way to the caller
+            folder=folder_of(sys._getframe(1).f_code.co_filename),  # noqa: SLF001 the only way to find the caller's file
             name=name,
             every=every,
             active=active,
@@ -348,9 +352,11 @@ class Declarations:
         self.heartbeats[declared.name] = declared
 
     def probe(self, function: F) -> F:
-        """Declare a function that says whether a check has anything to do: `probe: its_name` in a heartbeat's file asks it.
+        """Declare a function that says whether a check has anything to do: `probe: its_name` in a heartbeat's file
+        calls it.
 
-        What it returns is what there is to do; None, False or nothing else is nothing. It takes its check, or nothing.
+        It takes the check, or nothing. Its return value is what there is to do; None, False or an empty value means
+        nothing.
         """
         from wakeful.execution.heartbeat import refuse_probe
 
@@ -358,7 +364,7 @@ class Declarations:
         where = f"app {self.name}: @app.probe ({location(function)})"
         refuse_probe(name, function, where=where)
         if name in self.probes:
-            message = f"{where}: there is a probe {name} already ({location(self.probes[name])})"
+            message = f"{where}: a probe {name} is already declared ({location(self.probes[name])})"
             raise ConfigError(message)
         self.probes[name] = function
         return function
@@ -377,12 +383,13 @@ class Declarations:
     ) -> None:
         """Declare a program as an agent: `app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`.
 
-        A list is started as it is, a text by the shell, as in a crontab. Its output is the exit code, stdout and stderr;
-        another exit code than 0 is a failure. It gets PATH, HOME, LANG, TZ and what `environment` gives ({"KEY": env("REPORT_KEY")})
-        or names (["AWS_PROFILE"]), and facts of its run. `repeatable`: it may be run again by itself after a crash in the middle.
-        Further options are those of an agent; `attempts` is 1 unless told otherwise.
+        A list is started as it is; a text is run by the shell, as in a crontab. The output is the exit code, stdout and
+        stderr; an exit code other than 0 is a failure. The program gets PATH, HOME, LANG, TZ, the variables that
+        `environment` gives ({"KEY": env("REPORT_KEY")}) or names (["AWS_PROFILE"]), and facts of its run. `repeatable`:
+        after a crash in the middle it may be run again without asking a person. Further options are those of an agent;
+        `attempts` defaults to 1.
         """
-        caller = sys._getframe(1)  # noqa: SLF001 a command has no function that would tell where it is written
+        caller = sys._getframe(1)  # noqa: SLF001 a command has no function that knows its place in the source
         handler = read_command(
             name,
             command,
@@ -397,7 +404,7 @@ class Declarations:
         self.agent(*triggers, name=name, **agent_options(handler, options))(handler)
 
     def _key_names(self) -> list[str]:
-        """The variables that hold keys of the store."""
+        """The environment variables that hold the store's encryption keys."""
         return [key.name for key in self.encryption or () if isinstance(key, Env)]
 
     async def emit(
@@ -411,9 +418,10 @@ class Declarations:
         within: Any = None,
         **attributes: Any,
     ) -> Receipt:
-        """Send an event in by the one door; returns once it is on disk.
+        """Send an event in through intake. Returns once it is on disk.
 
-        `within` is an asyncpg connection in a transaction of yours: the event is then stored by your commit, or not.
+        `within` is an asyncpg connection with an open transaction of yours: the event is stored by your commit, or not
+        at all.
         """
         from wakeful.intake.cloudevents import new_event
 
@@ -424,7 +432,7 @@ class Declarations:
             return (await runtime.door.accept([event], within=within))[0]
 
     async def start(self, agent: str, data: Any = None, *, id: str | None = None) -> Receipt:  # noqa: A002
-        """Run one agent now, whatever its triggers say."""
+        """Run one agent now, regardless of its triggers."""
         from wakeful.intake.cloudevents import new_event
 
         event = new_event("wakeful.run", data, source=f"/{self.name}/run", id=id)
@@ -433,12 +441,12 @@ class Declarations:
             return receipts[0]
 
     async def result(self, run: Receipt | str, *, timeout: Duration | None = "30s") -> Any:
-        """Wait for the end of a run, by its id or by the receipt of an event that started only this one; returns its output, as
-        what the handler is declared to return.
+        """Wait for the end of a run and return its output, as the handler's declared return type.
 
-        RunFailed when the run is dead, denied or cancelled; TimedOut when it is not over within `timeout` (None: no limit),
-        the run goes on. Outside of `app.running()` the store is opened for as long as this waits. Inside a handler use
-        `run.call`: that waits durably.
+        `run` is a run's id, or the receipt of an event that started exactly one run. Raises RunFailed if the run is
+        dead, denied or cancelled, and TimedOut if it is not over within `timeout` (None: no limit); the run itself goes
+        on. Outside of `app.running()` the store is opened while this waits. Inside a handler use `run.call`, which
+        waits durably.
         """
         from wakeful.execution.results import only_run
         from wakeful.stores.tampered import refuse_tampered
@@ -465,10 +473,10 @@ class Declarations:
         id: str | None = None,  # noqa: A002 the field's own name
         operator: str = "code",
     ) -> Reminder:
-        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to the channel `to`.
+        """Make a reminder: a message to the channel `to` at a time ("in 20 minutes", "tomorrow 9am").
 
-        `unless`: not if an event of this type, and `where` CEL holds, has come by then. With an `id` of your own, asking
-        again makes no second one.
+        `unless`: the reminder is dropped if an event of this type, for which the CEL expression `where` holds, arrives
+        before then. With an `id` of your own, calling again makes no second reminder.
         """
         async with self.reached() as runtime:
             return await runtime.reminders.make(
@@ -476,5 +484,7 @@ class Declarations:
             )
 
     def reached(self) -> AbstractAsyncContextManager[Working]:
-        """The runtime of this app if it runs here, else its store alone, for as long as the block lasts."""
+        """The runtime of this app if it runs in this process; otherwise only its store, opened for the length of the
+        block.
+        """
         raise NotImplementedError

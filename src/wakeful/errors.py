@@ -1,54 +1,54 @@
-"""Every error of Wakeful, and the table that sorts other people's errors into classes.
+"""Every error of Wakeful. failures.py sorts the errors of other libraries into classes.
 
 WakefulError
-├── ConfigError            something declared is wrong: what, where, did you mean; refused before anything runs
+├── ConfigError            a declaration is wrong: what, where, did you mean; refused before anything runs
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
-│   ├── ReservedName       its source or type belongs to another door
+│   ├── ReservedName       its source or type is reserved for another way in
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
-├── InvalidTime            a time in words that is past, can be read in two ways, or is none; says what was understood
+├── InvalidTime            a time in words that is past, ambiguous or unreadable; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
-├── TooLate                a reminder that was told or cancelled cannot be changed any more
+├── TooLate                a reminder that was sent or cancelled can no longer be changed
 ├── NotFound               no run, event or agent of that name
 ├── StoreError
-│   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, trying again is safe
-│   │   ├── StoreFull      its disk is full, or a limit of its size is reached
-│   │   └── StoreForbidden   its role lacks a right: the message has the GRANT that helps
+│   ├── StoreUnavailable   the database is gone, full or locked: nothing is known to be stored, retrying is safe
+│   │   ├── StoreFull      its disk is full, or a size limit is reached
+│   │   └── StoreForbidden   its role lacks a right: the message has the GRANT to run
 │   ├── SchemaMismatch     the schema is behind or ahead of this version
-│   ├── PayloadMissing     a row points to a large payload that is not there any more
-│   ├── EncryptionKeyMissing   payloads are encrypted with a key that is not here
+│   ├── PayloadMissing     a row points to a large payload that is no longer there
+│   ├── EncryptionKeyMissing   payloads are encrypted with a key that this process does not have
 │   │   └── PayloadTampered    an encrypted payload was changed, moved or replaced outside of Wakeful
-│   ├── StateChanged       an agent's state was changed since the run read it: the run goes again
-│   ├── CancelAsked        somebody wants the run to stop: it commits nothing more, and what it did is undone
-│   ├── KeyTaken           another run does an effect of the same business key: this one has its result
-│   ├── CountedOn          an undo was refused: another run counts on the effect
-│   ├── SourceLost         another process reads the source now: what this one brought was not stored
-│   └── ClaimLost          a fenced write was refused: somebody else owns the run now
-└── Failure                what a step, an action or a handler raises to say how it failed
-    ├── Transient          may work later: retried with backoff, for a day unless told otherwise
-    │   ├── RateLimited    told to wait: waits as told, uses up no attempt
+│   ├── StateChanged       an agent's state was changed since the run read it: the run is retried
+│   ├── CancelAsked        the run was cancelled: it commits nothing more, and its effects are undone
+│   ├── KeyTaken           another run does an effect with the same business key: this run gets its result
+│   ├── CountedOn          an undo was refused: another run depends on the effect
+│   ├── SourceLost         another process reads the source now: the events of this one were not stored
+│   └── ClaimLost          a fenced write was refused: another process owns the run now
+└── Failure                raised by a step, an action or a handler to say how it failed
+    ├── Transient          may work later: retried with backoff, for a day by default
+    │   ├── RateLimited    the other side said how long to wait; uses up no attempt
     │   ├── NotSent        an action that certainly did nothing
-    │   ├── StepTimeout    a step's own time limit ran out
+    │   ├── StepTimeout    a step exceeded its own time limit
     │   ├── LockTimeout    a lock was not free in time
-    │   ├── LockLost       a step was committed under a lock that was let go before: nothing was written
-    │   ├── CommandFailed  a program of app.command ended with another exit code than 0, too late, or not at all
+    │   ├── LockLost       a step was committed under a lock that was released before: nothing was written
+    │   ├── CommandFailed  a program of app.command ended with an exit code other than 0, timed out, or did not start
     │   ├── CancelledInside  the code of a handler, a step or a channel cancelled itself
-    │   └── Stuck          the run made no progress for too long, and was interrupted
-    ├── Persistent         will not work again: dead at once
+    │   └── Stuck          the run made no progress for too long and was interrupted
+    ├── Persistent         a retry would fail the same way: dead at once
     │   ├── InvalidData         the event's data does not fit the handler's model
-    │   ├── InvalidKey          key=, priority= or once= cannot be told for the event
+    │   ├── InvalidKey          key=, priority= or once= has no usable value for the event
     │   ├── NotSerialisable     an argument or result that is not JSON, or is too large
     │   ├── UnfinishedCalls     the handler returned while a run.* call was in flight
     │   ├── DeadlineExceeded    the run's deadline passed
-    │   ├── TooManyCrashes      the run took its process with it too often
+    │   ├── TooManyCrashes      the run was in flight in too many crashed processes
     │   ├── NotAnAction         run.act of something without @action
-    │   ├── EffectAbandoned     a person decided that an effect shall not happen
-    │   ├── TimedOut            what a run, or app.result, waited for did not come in time
-    │   ├── ChildFailed         a run that was called with run.call did not end well
-    │   ├── RunFailed           a run that app.result waited for did not end well
-    │   ├── UnknownChannel      run.send to a channel that nobody declared
-    │   ├── CommandInterrupted  nobody knows whether a program of app.command finished
-    │   ├── InvalidState        what is stored as an agent's state does not fit its model
-    │   └── StepFailed          a stored error whose own class cannot be found any more
+    │   ├── EffectAbandoned     a person decided that an effect must not happen
+    │   ├── TimedOut            an event, answer or run that was waited for did not come in time
+    │   ├── ChildFailed         a run started with run.call is dead, denied or cancelled
+    │   ├── RunFailed           a run that app.result waited for is dead, denied or cancelled
+    │   ├── UnknownChannel      run.send to a channel that is not declared
+    │   ├── CommandInterrupted  it is unknown whether a program of app.command finished
+    │   ├── InvalidState        the stored state of an agent does not fit its model
+    │   └── StepFailed          a stored error whose own class can no longer be found
     └── Denied             policy, or the code itself, says no: no retry, recorded as a policy outcome
 """
 
@@ -66,11 +66,11 @@ FailureClass = Literal["transient", "rate_limited", "persistent", "denied"]
 
 
 class WakefulError(Exception):
-    """The root: catch this to catch everything of Wakeful."""
+    """The base class: catch this to catch every error of Wakeful."""
 
 
 class ConfigError(WakefulError):
-    """Something that was declared is wrong."""
+    """A declaration is wrong. The message says what, where, and what may have been meant."""
 
 
 class InvalidEvent(WakefulError):
@@ -83,34 +83,34 @@ class InvalidEvent(WakefulError):
 
 
 class ReservedName(InvalidEvent):
-    """An event with a source, or a type, that belongs to another door. Nothing of its request was stored."""
+    """The source or type of an event is reserved for another way in. Nothing of its request was stored."""
 
 
 class InvalidTime(WakefulError):
-    """A time in words that is past, or can be read in two ways, or not at all. Says what was understood."""
+    """A time in words that is past, ambiguous or unreadable. The message says what was understood."""
 
 
 class IdempotencyConflict(WakefulError):
-    """This Idempotency-Key was used before, for a request with other content."""
+    """This Idempotency-Key was used before, for a request with different content."""
 
 
 class TooLate(WakefulError):
-    """What was to be changed is over."""
+    """The thing to be changed is already over."""
 
 
 class NotFound(WakefulError):
-    """There is nothing of that name."""
+    """Nothing of that name exists."""
 
 
 class StoreError(WakefulError):
-    """Something about the database."""
+    """A problem with the database."""
 
 
 class StoreUnavailable(StoreError):
     """The database did not answer, or has no room. The work may or may not be stored; sending it again is safe.
 
-    `locked`: another process holds the write lock of a SQLite file and does not let go, so nothing was stored. The text names
-    that process, and not the file.
+    `locked`: another process holds the write lock of a SQLite file and does not release it, so nothing was stored. The
+    message names that process, and not the file.
     """
 
     def __init__(self, *words: object, locked: bool = False) -> None:
@@ -119,11 +119,11 @@ class StoreUnavailable(StoreError):
 
 
 class StoreFull(StoreUnavailable):
-    """The database has no room: a person must make some. Then it goes on by itself."""
+    """The database has no room. A person must free some space; work then continues by itself."""
 
 
 class StoreForbidden(StoreUnavailable):
-    """The database's role lacks a right. The message has the GRANT; once that was given, it goes on by itself."""
+    """The database's role lacks a right. The message has the GRANT; once it is run, work continues by itself."""
 
 
 class SchemaMismatch(StoreError):
@@ -131,7 +131,7 @@ class SchemaMismatch(StoreError):
 
 
 class PayloadMissing(StoreError):
-    """A row points to a large payload that is not in the store any more."""
+    """A row points to a large payload that is no longer in the store."""
 
 
 class EncryptionKeyMissing(StoreError):
@@ -147,11 +147,11 @@ class StateChanged(StoreError):
 
 
 class KeyTaken(StoreError):
-    """An effect was about to be called, and another run has its business key by now."""
+    """An effect was about to be called, but another run has taken its business key."""
 
 
 class CountedOn(StoreError):
-    """An effect was about to be undone, and another run has its result by its business key."""
+    """An effect was about to be undone, but another run uses its result under the same business key."""
 
     def __init__(self, run: str) -> None:
         super().__init__(f"run {run} has the same key and counts on it")
@@ -159,7 +159,7 @@ class CountedOn(StoreError):
 
 
 class CancelAsked(StoreError):
-    """Somebody wants this run to stop, and was first: what it would have committed was not written."""
+    """The run was cancelled before this write: nothing of the write was committed."""
 
     def __init__(self, run: str, by: str, note: str | None = None) -> None:
         super().__init__(f"run {run} is to stop: cancelled by {by}" + (f": {note}" if note else ""))
@@ -169,7 +169,7 @@ class CancelAsked(StoreError):
 
 
 class SourceLost(StoreError):
-    """Another process reads the source now. What this one brought was not stored."""
+    """Another process reads the source now. The events that this process brought were not stored."""
 
 
 class ClaimLost(StoreError):
@@ -181,10 +181,10 @@ class Failure(WakefulError):
 
 
 class Transient(Failure):
-    """It may work later. Retried with backoff, or after `retry_after`.
+    """The work may succeed later. Retried with backoff, or after `retry_after`.
 
-    `lasting`: this kind is known to go away by itself, so it is retried for a day by default. A subclass that says False has a
-    bounded number of attempts, as an exception of an unknown kind has.
+    `lasting`: this kind of failure is known to go away by itself, so it is retried for a day by default. A subclass
+    with False has a bounded number of attempts, like an exception of an unknown kind.
     """
 
     lasting: ClassVar[bool] = True
@@ -195,26 +195,26 @@ class Transient(Failure):
 
 
 class RateLimited(Transient):
-    """The other side said how long to wait. Waits as told and uses up no attempt."""
+    """The other side said how long to wait. The wait uses up no attempt."""
 
     def __init__(self, *args: object, retry_after: Duration = "1s") -> None:
         super().__init__(*(args or ("rate limited",)), retry_after=retry_after)
 
 
 class NotSent(Transient):
-    """An action that certainly did nothing: trying it again repeats nothing."""
+    """An action that certainly did nothing: retrying it repeats nothing."""
 
 
 class StepTimeout(Transient, TimeoutError):
-    """A step's own time limit ran out."""
+    """A step exceeded its own time limit."""
 
 
 class LockTimeout(Transient):
-    """A lock had another holder for as long as the run was to wait."""
+    """A lock was held by another run for as long as this run was to wait."""
 
 
 class LockLost(Transient):
-    """What was to be committed inside a lock came when the lock was not held any more. Nothing was written."""
+    """The lock was no longer held when the work inside it was to be committed. Nothing was written."""
 
     lasting = False
 
@@ -226,19 +226,19 @@ class Stuck(Transient):
 
 
 class CommandFailed(Transient):
-    """A program of `app.command` could not be started, took too long, or ended with another exit code than 0."""
+    """A program of `app.command` could not be started, timed out, or ended with an exit code other than 0."""
 
     lasting = False
 
 
 class CancelledInside(Transient):
-    """The code of a handler, a step or a channel was cancelled by itself, not by Wakeful."""
+    """The code of a handler, a step or a channel cancelled itself; Wakeful did not."""
 
     lasting = False
 
 
 class Persistent(Failure):
-    """Trying again would fail the same way."""
+    """A retry would fail the same way."""
 
 
 class InvalidData(Persistent):
@@ -246,10 +246,10 @@ class InvalidData(Persistent):
 
 
 class InvalidKey(Persistent):
-    """What `key=`, `priority=` or `once=` says of an event is no key or priority, or is not known; the handler did not start."""
+    """`key=`, `priority=` or `once=` has no usable value for an event; the handler did not start."""
 
-    problem: str = ""  # what is wrong, without the event
-    exhausted: bool = False  # the expression ran out of its budget
+    problem: str = ""  # the reason, without the event
+    exhausted: bool = False  # the expression exceeded its budget
 
 
 class NotSerialisable(Persistent):
@@ -269,26 +269,24 @@ class TooManyCrashes(Persistent):
 
 
 class StepFailed(Persistent):
-    """A step's stored error, when its own class cannot be found any more."""
+    """A step's stored error, when its own class can no longer be found."""
 
 
 class EffectAbandoned(Persistent):
-    """A person decided that an effect is not to happen any more."""
+    """A person decided that an effect must not happen any more."""
 
 
 class TimedOut(Persistent):
-    """What a run waited for (an event, a person's answer, another run) did not come in time; or the end of a run that
-    `app.result` waited for.
-    """
+    """A wait of a run (for an event, an answer or another run) timed out, or `app.result` did while the run went on."""
 
 
 class ChildFailed(Persistent):
-    """A run that was called with `run.call` is dead, denied or cancelled."""
+    """A run that was started with `run.call` is dead, denied or cancelled."""
 
 
 class RunFailed(Persistent):
-    """A run whose result was waited for is dead, denied or cancelled: `run` is its id, `state` which of these, and `error`
-    the exception that it ended with, None where there was none.
+    """A run that `app.result` waited for is dead, denied or cancelled. `run` is its id, `state` one of these states,
+    and `error` the exception that it ended with, or None.
     """
 
     def __init__(self, *args: object, run: str = "", state: str = "", error: Exception | None = None) -> None:
@@ -299,15 +297,15 @@ class RunFailed(Persistent):
 
 
 class UnknownChannel(Persistent):
-    """run.send to a channel that nobody declared."""
+    """run.send to a channel that is not declared."""
 
 
 class CommandInterrupted(Persistent):
-    """A program of `app.command` was under way when its process died or stopped: nobody knows whether it finished."""
+    """A program of `app.command` was running when its process died or stopped: it is unknown whether it finished."""
 
 
 class InvalidState(Persistent):
-    """What is stored as the state of an agent does not fit its model."""
+    """The stored state of an agent does not fit its model."""
 
 
 class NotAnAction(Persistent):
@@ -322,7 +320,7 @@ MOST_NAMES = 16
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """' Did you mean "x"?' when something close is known, else the list of what is known."""
+    """' Did you mean "x"?' if a known word is close, else the list of known words."""
     names = sorted(set(known))
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:

@@ -1,4 +1,4 @@
-"""What kind of failure an exception is: transient, rate limited, persistent or denied; and whether it is an outage."""
+"""The failure class of an exception: transient, rate limited, persistent or denied; and whether it is an outage."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from wakeful.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """What class of failure an exception is, and how long the other side asked to wait. `lasting`: it is known to be an outage,
-    and outages last; an exception of an unknown kind is more often a mistake in the code.
+    """The failure class of an exception, and the wait that the other side asked for. `lasting`: the failure is a known
+    outage, and outages last; an exception of an unknown kind is more often a mistake in the code.
     """
 
     failure: FailureClass
@@ -44,8 +44,8 @@ class Classified:
     lasting: bool = True
 
 
-# Clients have classes of their own for an outage, by these names (httpx, requests, aiohttp, redis, asyncpg, boto, the SDKs of
-# models). Only whether it is an outage is read from a name: the class of the failure is transient either way.
+# Clients have their own outage classes, under these names (httpx, requests, aiohttp, redis, asyncpg, boto, the SDKs of
+# models). The name only decides whether it is an outage: the failure class is transient either way.
 OUTAGES = re.compile(
     r"(Time(d)?out(Error|Exception)?|TimedOut|Connect(ion|or)?(Error|Exception|Failure)|ConnectionClosed\w*"
     r"|(Server)?Disconnected(Error)?|NetworkError|RemoteProtocolError|ProxyError|CannotConnectNowError"
@@ -53,7 +53,8 @@ OUTAGES = re.compile(
 )
 
 
-# Drivers whose OperationalError means that the database is away. That of sqlite3 also means a mistake in the SQL.
+# Drivers whose OperationalError means that the database is unreachable. For sqlite3 it can also be a mistake in the
+# SQL.
 DRIVERS = frozenset({"psycopg", "psycopg2", "pymysql", "MySQLdb", "mysql", "oracledb"})
 
 
@@ -80,8 +81,8 @@ KNOWN_FAILURE = "__wakeful_failure__"
 KNOWN_LASTING = "__wakeful_lasting__"
 
 
-# The first row whose exceptions match decides. HTTP answers are looked at before this table, by their status.
-# Anything that no row knows counts as transient, with bounded attempts: giving up too early loses work.
+# The first row whose exceptions match decides. HTTP errors are classified by their status before this table. An
+# exception that no row lists counts as transient, with bounded attempts: giving up too early loses work.
 CLASSES: tuple[tuple[tuple[type[BaseException], ...], FailureClass], ...] = (
     ((Denied,), "denied"),
     ((RateLimited,), "rate_limited"),
@@ -97,10 +98,10 @@ LONGEST_RETRY_AFTER: Microseconds = 7 * 86400 * SECOND
 
 
 def classify(error: BaseException) -> Classified:
-    """Say what class of failure an exception is. See CLASSES; HTTP errors of any client go by their status."""
+    """The failure class of an exception: see CLASSES. HTTP errors of any client are classified by their status."""
     if (
         known := getattr(error, KNOWN_FAILURE, None)
-    ) is not None:  # read back from storage, without what told its class
+    ) is not None:  # read back from storage, where its real class is lost
         return Classified(known, getattr(error, "retry_after", None), getattr(error, KNOWN_LASTING, True))
     if isinstance(error, Failure):
         retry_after = getattr(error, "retry_after", None)
@@ -115,13 +116,15 @@ def classify(error: BaseException) -> Classified:
             return Classified(failure)
     if isinstance(error, BaseExceptionGroup):
         return _classify_group(error)
-    if type(error).__name__ == "ValidationError":  # pydantic's, and those of its relatives: the same data fails again
+    if type(error).__name__ == "ValidationError":  # pydantic's and similar ones: the same data fails again
         return Classified("persistent")
     return Classified("transient", lasting=is_outage(error))
 
 
 def is_outage(error: BaseException) -> bool:
-    """Does an exception whose class no table knows come from an outage: by the names of its classes, its errno, or its cause?"""
+    """Whether an exception of an unknown class comes from an outage: by the names of its classes, its errno, or its
+    cause.
+    """
     seen: BaseException | None = error
     for _ in range(CAUSES_FOLLOWED):
         if seen is None:
@@ -145,7 +148,7 @@ def _is_named_outage(kind: type[BaseException]) -> bool:
 
 
 def _classify_group(group: BaseExceptionGroup[BaseException]) -> Classified:
-    """A TaskGroup's errors fail as its worst one does: denied, then persistent, then the longest wait."""
+    """A TaskGroup's errors count as the worst of them: denied, then persistent, then the longest wait."""
     verdicts = [classify(inner) for inner in group.exceptions]
     order: tuple[FailureClass, ...] = ("denied", "persistent", "transient", "rate_limited")
     worst = min(verdicts, key=lambda verdict: order.index(verdict.failure))
@@ -155,7 +158,7 @@ def _classify_group(group: BaseExceptionGroup[BaseException]) -> Classified:
 
 
 def http_status(error: BaseException) -> int | None:
-    """The HTTP status an exception carries, whichever client raised it (httpx, requests, aiohttp, urllib, SDKs)."""
+    """The HTTP status of an exception from any client (httpx, requests, aiohttp, urllib, SDKs), or None."""
     response = getattr(error, "response", None)
     for holder, name in ((response, "status_code"), (error, "status_code"), (error, "status"), (error, "code")):
         status = getattr(holder, name, None)

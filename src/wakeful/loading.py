@@ -1,6 +1,6 @@
-"""From APP on a command line to the App: `file.py`, `file.py:name`, `module` or `module:name`.
+"""Loads the App that APP names on a command line: `file.py`, `file.py:name`, `module` or `module:name`.
 
-Whatever is wrong with it ends as a ConfigError of one line: where (file:line), what, did you mean.
+Every problem becomes a ConfigError of one line: where (file:line), what, did you mean.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CANNOT_IMPORT_NAME = re.compile(r"cannot import name '(\w+)' from (?:partially 
 
 
 def load_app(text: str) -> Declarations:
-    """The one App that APP names. ConfigError when there is none, or when loading it goes wrong."""
+    """The App that APP names. ConfigError if there is none, or if loading it fails."""
     place, _, name = text.partition(":")
     if not place:
         message = f'"{text}" names no app: write file.py, file.py:name or module:name'
@@ -38,7 +38,7 @@ def load_app(text: str) -> Declarations:
 
 
 def app_folder(text: str) -> Path:
-    """The folder that APP's code is in: its file's own, or the present one for a module."""
+    """The folder of APP's code: the file's folder, or the current one for a module."""
     place = text.partition(":")[0]
     return Path(place).absolute().parent if place.endswith(".py") else Path.cwd()
 
@@ -59,7 +59,7 @@ def find_file(text: str) -> Path:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Execute a file as a module. Its folder comes first on the path, as when Python runs a script."""
+    """Execute a file as a module. Its folder comes first on sys.path, as when Python runs a script."""
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -87,8 +87,8 @@ def load_file(path: Path) -> ModuleType:
 
 
 class PresentSource(SourceFileLoader):
-    """Reads the file itself each time. Bytecode that Python has kept of it passes for current when size and second of the
-    last change are the same, and two edits may well come within one second.
+    """Reads the source on every load. Python's cached bytecode counts as current if the file's size and the second of
+    its last change are the same, but two edits may come within one second.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -159,7 +159,7 @@ def explain(error: BaseException, path: Path | None) -> str:
 
 
 def place_of(trace: TracebackType | None, path: Path | None) -> str:
-    """The deepest line of the user's own code that the error came through."""
+    """The deepest line of the user's own code in the traceback."""
     folder = str(path.parent if path is not None else Path.cwd())
     place = shown(path) if path is not None else "?"
     while trace is not None:
@@ -172,7 +172,7 @@ def place_of(trace: TracebackType | None, path: Path | None) -> str:
 
 
 def suggestion(error: BaseException) -> str:
-    """' Did you mean "x"?' for the errors that are typing mistakes."""
+    """' Did you mean "x"?' for errors that are typing mistakes."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         return close_to(error.name.rpartition(".")[2], modules())
     if isinstance(error, ImportError) and (match := _CANNOT_IMPORT_NAME.search(str(error))):
@@ -191,18 +191,18 @@ def suggestion(error: BaseException) -> str:
 
 
 def close_to(word: str, known: Iterable[str]) -> str:
-    """Did you mean, without the list of everything that is known when nothing is close."""
+    """Like did_you_mean, but without the list of known words if none is close."""
     hint = did_you_mean(word, known)
     return hint if "Did you mean" in hint else ""
 
 
 def modules() -> set[str]:
-    """The names of everything that could be imported."""
+    """The names of all importable modules."""
     return {*sys.stdlib_module_names, *(one.name for one in pkgutil.iter_modules())}
 
 
 def shown(path: Path) -> str:
-    """A path as a person here would write it."""
+    """A path as a person in this folder would write it."""
     try:
         return str(path.absolute().relative_to(Path.cwd()))
     except ValueError:

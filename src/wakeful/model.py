@@ -1,4 +1,4 @@
-"""The nouns, and the tables of their legal transitions. Nothing here does anything.
+"""The nouns, and the tables of their legal transitions. This module only declares; it has no behaviour.
 
     event ──► admission ──► run ──┬──► step
                              │    ├──► effect
@@ -42,7 +42,7 @@ Overlap = Literal["queue", "skip", "replace"]
 ScheduleState = Literal["live", "paused", "done", "removed"]
 ReminderState = Literal["pending", "paused", "telling", "told", "unneeded", "failed", "cancelled", "over"]
 SourceState = Literal["idle", "reading", "paused", "failing"]
-# As people see it: that the server of a webhook is dead is known by its lease, and stored nowhere.
+# As shown to people: "unserved" (the webhook's server is dead) is derived from its lease and stored nowhere.
 ShownSourceState = Literal["idle", "reading", "paused", "failing", "unserved"]
 OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
@@ -51,20 +51,21 @@ AttemptOutcome = Literal[
 Answer = Literal["allow", "ask", "shadow", "hold", "deny"]
 
 EVENT_STATES = frozenset(get_args(EventState))
-STORED_EVENT_STATES = EVENT_STATES - {"duplicate"}  # a duplicate is counted on the event that it repeats
+STORED_EVENT_STATES = EVENT_STATES - {"duplicate"}  # a duplicate is only counted on the event that it repeats
 RUN_STATES = frozenset(get_args(RunState))
 SCHEDULE_STATES = frozenset(get_args(ScheduleState))
 FINAL_RUN_STATES: frozenset[RunState] = frozenset({"done", "dead", "denied", "cancelled"})
 CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
-# Who wants a run to stop that failed, and undoes what it did before it is a dead letter.
+# The author of a cancel that the run itself asked for: it failed, and its effects are undone before it is a dead
+# letter.
 ON_FAILURE = 'on_failure="undo"'
-# How the names of agents begin by which Wakeful does its own work. No other agent may be called so.
+# Prefix of the names of Wakeful's own agents. No other agent may have it.
 OWN_AGENTS = "wakeful."
 
-# What an event may become. A duplicate is never a row of its own: it is counted on the event that it repeats.
+# The states of an event. A duplicate is never a row of its own: it is counted on the event that it repeats.
 EVENT_TRANSITIONS: dict[EventState | None, frozenset[EventState]] = {
     None: frozenset({"accepted", "duplicate", "expired", "unmatched", "quarantined"}),
-    # What is released of it is an event of its own, with an identity of its own.
+    # A released event is a new event with an identity of its own.
     "quarantined": frozenset(),
     "unmatched": frozenset({"accepted"}),
     "accepted": frozenset(),
@@ -82,8 +83,9 @@ ADMISSION_TRANSITIONS: dict[AdmissionState | None, frozenset[AdmissionState]] = 
     "denied": frozenset({"started"}),
 }
 
-# `dead`, `denied` and `cancelled` lead on only by a person: a replay makes the run ready again, and so does the cancel of a dead
-# letter that did something outside, to undo it. One with on_failure="undo" is running while what it did is undone, and dead then.
+# Only a person can move a run on from `dead`, `denied` or `cancelled`: a replay makes it ready again, and so does the
+# cancel of a dead letter that has effects to undo. A run with on_failure="undo" is running while its effects are
+# undone, then dead.
 RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
     None: frozenset({"ready"}),
     "ready": frozenset({"running", "parked", "held", "cancelled", "denied"}),
@@ -97,8 +99,9 @@ RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
     "cancelled": frozenset({"ready"}),
 }
 
-# staged: to be released with the run's commit. intent: about to be called, or being called. retrying: certainly not done, tried again. unknown: nobody knows whether it was
-# done, and the way that its action declared finds out. held: a person must say. A confirmed one is never called again.
+# staged: released with the run's commit. intent: about to be called, or in flight. retrying: certainly not done, will
+# be called again. unknown: it may or may not have been done, and its action's declared safety settles it. held: a
+# person must decide. A confirmed effect is never called again.
 EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
     None: frozenset({"staged", "intent", "held"}),
     "staged": frozenset({"staged", "intent", "held", "abandoned"}),
@@ -108,11 +111,11 @@ EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
     "held": frozenset({"confirmed", "retrying", "abandoned"}),
     "confirmed": frozenset({"undone", "held"}),  # held: a person confirmed it with a result that does not fit
     "failed": frozenset({"intent"}),
-    "abandoned": frozenset({"staged"}),  # one that was never begun, when its run is done again
+    "abandoned": frozenset({"staged"}),  # an effect that was never begun, when its run is replayed
     "undone": frozenset(),
 }
 
-# held: the output of its run did not pass its checks. A dead letter leads on only by a person.
+# held: the output of its run did not pass its checks. Only a person can move a dead letter on.
 DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
     None: frozenset({"pending", "held"}),
     "held": frozenset({"pending", "discarded"}),
@@ -122,8 +125,8 @@ DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
     "discarded": frozenset(),
 }
 
-# expected stands in its schedule. All others are final but for one: a run that was fired and has not started may give way to a
-# newer occurrence.
+# `expected` is the schedule's next occurrence. All other states are final, except that a fired run that has not started
+# may be superseded by a newer occurrence.
 OCCURRENCE_TRANSITIONS: dict[OccurrenceState | None, frozenset[OccurrenceState]] = {
     None: frozenset({"expected"}),
     "expected": frozenset({"fired", "missed", "coalesced", "skipped"}),
@@ -134,7 +137,7 @@ OCCURRENCE_TRANSITIONS: dict[OccurrenceState | None, frozenset[OccurrenceState]]
     "superseded": frozenset(),
 }
 
-# One that is done (a reminder, a single time) may be moved to a later time; one that was removed may be added again.
+# A schedule that is done (a reminder, a single time) may be moved to a later time; a removed one may be added again.
 SCHEDULE_TRANSITIONS: dict[ScheduleState | None, frozenset[ScheduleState]] = {
     None: frozenset({"live"}),
     "live": frozenset({"live", "paused", "done", "removed"}),
@@ -143,7 +146,7 @@ SCHEDULE_TRANSITIONS: dict[ScheduleState | None, frozenset[ScheduleState]] = {
     "removed": frozenset({"live"}),
 }
 
-# idle: nobody reads it now. paused: what came before must be worked off first. A webhook is read as long as a server runs.
+# idle: no process reads it now. paused: the backlog must be worked off first. A webhook is read while a server runs.
 SOURCE_TRANSITIONS: dict[SourceState | None, frozenset[SourceState]] = {
     None: frozenset({"idle"}),
     "idle": frozenset({"reading", "paused", "failing"}),
@@ -161,15 +164,15 @@ ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {
 
 
 def digest(*parts: str, size: int = 13) -> str:
-    """A short stable name for some texts: hexadecimal BLAKE2b, 104 bits unless told otherwise.
+    """A short stable name for some texts: hexadecimal BLAKE2b, 104 bits by default.
 
-    NUL, which no part can contain, keeps the parts from running together.
+    The parts are separated by NUL, which none of them can contain.
     """
     return blake2b("\0".join(parts).encode(), digest_size=size).hexdigest()
 
 
 def undo_of(effect: str) -> str:
-    """The id of the effect that undoes another one. It is always the same, so an undo is found again after a crash."""
+    """The id of the effect that undoes another one. It is deterministic, so that an undo is found again after a crash."""
     return digest(effect, "undo")
 
 
@@ -177,7 +180,7 @@ _TRACEPARENT = re.compile(r"^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}
 
 
 def trace_id(traceparent: str | None) -> str | None:
-    """The trace id of a W3C traceparent; what is not one is shown as it is."""
+    """The trace id of a W3C traceparent; any other text is returned as it is."""
     match = _TRACEPARENT.match(traceparent) if traceparent else None
     return match[1] if match else traceparent
 
@@ -188,7 +191,7 @@ def event_key(app: str, source: str, identifier: str) -> str:
 
 
 def run_id(app: str, agent: str, source: str, identifier: str, generation: int = 0) -> str:
-    """The id of a run: the same event for the same agent is the same run, wherever and whenever it is computed."""
+    """The id of a run. It is deterministic: the same event for the same agent is the same run."""
     root = digest(app, agent, source, identifier)
     return f"{root}.{generation}" if generation else root
 
@@ -214,26 +217,26 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The order and limits under which a run is admitted, as its agent declared them for this event.
+    """The order and limits of a run, as its agent declared them for this event.
 
-    `key` is None where its runs have nothing to do with each other, and '' where the whole agent is one key.
+    `key` is None if the agent's runs are independent, and '' if the whole agent is one key.
     """
 
     key: str | None = None
     per_key: int | None = 1  # runs of one key at once; None: they need not wait for each other
     blocks: bool = True  # a dead letter keeps its place in the order until a person acts
     overlap: Overlap = "queue"
-    debounce: tuple[Microseconds, Microseconds] | None = None  # how long to wait for a newer event, and at most
-    batch: tuple[int, Microseconds] | None = None  # how many events at most, and how long to wait for them
-    priority: int | None = None  # None: nothing in its app has one
+    debounce: tuple[Microseconds, Microseconds] | None = None  # how long to wait for a newer event, and the limit
+    batch: tuple[int, Microseconds] | None = None  # the most events, and how long to wait for them
+    priority: int | None = None  # None: no agent of its app has one
     expires: Microseconds | None = None  # it must start within this time
     once: str | None = None  # a later event of this key joins the run of the first
-    once_for: Microseconds = 0  # for so long
-    note: str | None = None  # what people should know of this, on the admission
+    once_for: Microseconds = 0  # how long the key is remembered
+    note: str | None = None  # a remark for people, on the admission
 
     @property
     def ordered(self) -> bool:
-        """Do its runs get a place in the order of their key?"""
+        """Whether its runs have a place in the order of their key."""
         return self.key is not None and self.per_key is not None
 
 
@@ -250,20 +253,20 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """An event whose chain has been through the agent before, or has gone too far: whether a run begins is decided once it is
-    known how often the chain has come back, which the store counts.
+    """An event whose chain has already passed through the agent, or is too long. The store counts how often the chain
+    came back; `judge` then decides whether a run begins.
     """
 
     chain: str
     within: Microseconds
     judge: Callable[[int], Decision]
-    owner: str | None = None  # who hears of a loop
+    owner: str | None = None  # gets the alarm about a loop
 
 
 @dataclass(slots=True)
 class Admission:
-    """What became of one event for one agent. `flow` is None where the agent declared neither order nor limits, `loop` where
-    everything is decided already.
+    """The result of one event for one agent. `flow` is None if the agent declared neither order nor limits, `loop` is
+    None if nothing is left to decide.
     """
 
     agent: str
@@ -276,7 +279,7 @@ class Admission:
 
 @dataclass(slots=True)
 class Arrival:
-    """An event that was verified, normalised and routed, ready to be stored with what becomes of it."""
+    """An event that was verified, normalised and routed, ready to be stored with its admissions."""
 
     key: str
     source: str
@@ -290,14 +293,14 @@ class Arrival:
     expires_at: Microseconds | None = None
     admissions: list[Admission] = field(default_factory=list)
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
-    trace: str | None = None  # the id of the trace that it came with; None: one begins with it
-    aliases: tuple[str, ...] = ()  # digests by which it is known too: one that is there already makes it a duplicate
+    trace: str | None = None  # the id of the trace it belongs to; None: it begins a new one
+    aliases: tuple[str, ...] = ()  # further digests of its identity: a known one makes it a duplicate
 
 
 @dataclass(slots=True)
 class Receipt:
-    """What intake answers for one event. `skipped` are agents that have no run of it, because an earlier one was not over, and
-    the words for it.
+    """Intake's answer for one event. `skipped` maps agents that start no run, because an earlier run is not over, to
+    the reason.
     """
 
     source: str
@@ -317,7 +320,7 @@ class Receipt:
 
     @classmethod
     def from_json(cls, shown: Mapping[str, Any]) -> Receipt:
-        """As `to_json` gave it."""
+        """Read a receipt back from `to_json`."""
         return cls(
             shown["source"],
             shown["id"],
@@ -350,7 +353,9 @@ Opened = Literal["begun", "held"]
 
 @dataclass(slots=True)
 class Effect:
-    """One use of an action by a run. `id` is the operation id; `arguments` are stored whole, to settle it by them."""
+    """One use of an action by a run. `id` is the operation id. `arguments` are stored in full, so that it can be
+    settled.
+    """
 
     id: str
     action: str
@@ -367,27 +372,27 @@ class Effect:
     opened_at: Microseconds = 0
     settled_by: str | None = None
     note: str | None = None
-    staged: bool = False  # released with the run's commit, and not before
+    staged: bool = False  # released with the run's commit, not before
     called_at: Microseconds = 0  # the last call
-    due_at: Microseconds = 0  # one that waits: not before this time
-    doubtful: bool = False  # a call of it may have been done, whatever later calls said
+    due_at: Microseconds = 0  # a waiting effect is not called before this time
+    doubtful: bool = False  # an earlier call may have succeeded, even if later calls failed
     undoes: str | None = None  # the effect that this one undoes
     given: bool = False  # a person gave its result
-    once: str | None = None  # the business key, where its action has one
-    operation: str | None = None  # the operation id that is handed on, where it is not the effect's own id
-    follows: str | None = None  # the effect of the same key whose result it has, or waits for
+    once: str | None = None  # the business key, if its action has one
+    operation: str | None = None  # the operation id for the other side, if it is not the effect's own id
+    follows: str | None = None  # the effect of the same key whose result it has or waits for
     settlement: EffectState | None = None  # the state that a person gave it
-    opened_as: Opened | None = None  # its first state; None where an older version opened it
+    opened_as: Opened | None = None  # its first state; None if an older version opened it
 
     @property
     def business_key(self) -> tuple[str, str] | None:
-        """The action and the key by which other runs know it too, if its action has one."""
+        """The action and the key that other runs share, or None."""
         return None if self.once is None else (self.action, self.once)
 
 
 @dataclass(slots=True)
 class Delivery:
-    """One message on its way to one channel, out of the outbox. `id` is the operation: the same however often it is tried."""
+    """One message on its way to one channel, out of the outbox. `id` is the operation id: the same at every try."""
 
     id: str
     channel: str
@@ -401,14 +406,14 @@ class Delivery:
     committed_at: Microseconds = 0
     tries: int = 0
     envelope: str = ""  # of the event that its run handled
-    age: Microseconds = 0  # since its commit, when it was taken
+    age: Microseconds = 0  # from its commit until it was claimed
     error: str | None = None  # of its last try
-    due_at: Microseconds = 0  # when it could first go: at its commit, after its last wait, or when a person replayed it
+    due_at: Microseconds = 0  # when it became due: at its commit, after its last wait, or when a person replayed it
 
 
 @dataclass(frozen=True, slots=True)
 class StateRead:
-    """An agent's state as a run found it. Saving is refused once it has another version."""
+    """An agent's state as a run read it. Saving is refused if the version has changed since."""
 
     value: str | None
     version: int
@@ -432,29 +437,29 @@ class Claim:
     first_start: bool
     expires_at: Microseconds | None
     envelope: str
-    data: str | None = None  # edited by a person, instead of the event's own
-    committed: Outcome | None = None  # its output is out; only what it staged is left to do
-    state: StateRead | None = None  # of an agent that has one
-    sent: frozenset[str] = frozenset()  # deliveries that an earlier run of its family committed
+    data: str | None = None  # edited by a person; replaces the event's data
+    committed: RunOutcome | None = None  # its output is out; only its staged effects are left to do
+    state: StateRead | None = None  # if its agent has a state
+    sent: frozenset[str] = frozenset()  # deliveries that an earlier run with the same root committed
     key: str | None = None  # runs of one key go in order
-    gathered: int = 1  # events that it is over; more than one: `events` has their envelopes
-    version: str | None = None  # of its agent's code, that ran it last
+    gathered: int = 1  # number of its events; if more than one, `events` has their envelopes
+    version: str | None = None  # of the agent's code that last ran it
     parent: tuple[int, str] | None = None  # the run that called it, and the step of that run
-    cancelled: tuple[str, str | None] | None = None  # who wants it to stop, and why
+    cancelled: tuple[str, str | None] | None = None  # who cancelled it, and why
     app: str = ""
-    limited: bool = False  # its agent has a limit: others may wait for the place that it takes
+    limited: bool = False  # its agent has a limit: other runs may wait for its slot
     events: list[str] = field(default_factory=list)
-    output: str | None = None  # of one that is committed, and was called by another run
+    output: str | None = None  # if it is committed and was called by another run
     failing: str | None = None  # the note of an earlier attempt whose handler failed
     finished: int = 0  # steps that this attempt has done
-    once: bool = False  # its agent handles a key once: runs that called it by a later event of its key wait for its end
-    went_back: bool = False  # to older code: that which ran it last was put to work later than ours
+    once: bool = False  # its agent handles a key once: callers that sent a later event of its key wait for its end
+    went_back: bool = False  # to older code: the code that last ran it was deployed after ours
     steps: list[Step] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """How a run ended: four fields, because "ok" alone hides too much."""
 
     execution: Literal["ok", "failed", "denied", "cancelled"] | None = None
@@ -464,5 +469,5 @@ class Outcome:
     silent_by_choice: bool = False
 
 
-WENT_WELL = Outcome("ok", commit="committed")
-VERIFIED = Outcome("ok", verification="passed", commit="committed")
+WENT_WELL = RunOutcome("ok", commit="committed")
+VERIFIED = RunOutcome("ok", verification="passed", commit="committed")

@@ -1,4 +1,4 @@
-"""The public names, and the module that each lives in. A test compares them with the imports in `__init__.py`."""
+"""The public names and the module of each. A test compares them with the imports in `__init__.py`."""
 
 HOMES: dict[str, tuple[str, ...]] = {
     "wakeful.app": ("App",),

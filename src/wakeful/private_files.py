@@ -1,7 +1,7 @@
-"""Files that only this user may read: made with mode 0600, in folders with mode 0700, whatever the umask.
+"""Files that only this user may read: created with mode 0600, in folders with mode 0700, regardless of the umask.
 
-The mode is given when the file is made and not set afterwards, so there is no moment in which others could open it. A file or
-folder that is there already keeps its mode: its owner may share it on purpose, and `wakeful doctor` says what others may do.
+The mode is set on creation and not afterwards, so that no other user can open the file in between. An existing file or
+folder keeps its mode: its owner may share it on purpose, and `wakeful doctor` reports what others may do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _CREATING = threading.Lock()
 
 
 def make_folder(path: Path, mode: int = FOLDER) -> None:
-    """Make a folder and those above it that are missing. `Path.mkdir` would give the mode to the last one only."""
+    """Create a folder and its missing parents, all with this mode. `Path.mkdir` would apply the mode only to the last
+    one.
+    """
     missing = []
     for one in (path, *path.parents):
         if one.is_dir():
@@ -31,23 +33,23 @@ def make_folder(path: Path, mode: int = FOLDER) -> None:
 
 
 def reserve(path: Path) -> None:
-    """Make an empty file for a database to be opened in, unless there is one.
+    """Create an empty file for a database to be opened in, unless one exists.
 
-    Closing a file lets go of all POSIX locks that this process has on it. So nothing is opened that another thread may have
-    locked already: the file is opened only by the thread that makes it, and the others wait until it is closed.
+    Closing a file releases all POSIX locks that this process holds on it. So no file is opened that another thread may
+    already have locked: only the thread that creates the file opens it, and the others wait until it is closed.
     """
     with _CREATING:
         if path.exists():
             return
-        place = os.path.realpath(path)  # a link to a file that is not there yet
+        place = os.path.realpath(path)  # the path may be a link to a file that does not exist yet
         try:
             os.close(os.open(place, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE))
         except FileExistsError:
-            return  # another process was quicker
+            return  # another process was faster
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a whole file. One that was there keeps its mode."""
+    """Write a whole file. An existing file keeps its mode."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE)
     with os.fdopen(handle, "wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""A rate: how many in which time. Agents have one, and so has what comes back after a pause."""
+"""A rate: a count per time span. Used by agents, and for runs that come back after a pause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wakeful.clock import SECOND, Microseconds, duration, readable
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many starts within a time, at most: "100/m".
+    """At most this many starts within a time span: "100/m".
 
     >>> Rate.read("100/m")
     Rate(most=100, within=60000000)
@@ -20,14 +20,14 @@ class Rate:
 
     @classmethod
     def read(cls, text: str) -> Rate:
-        """Out of "100/m", "5/10s" or "1/h"."""
+        """Read "100/m", "5/10s" or "1/h". ValueError says how to write one."""
         most, slash, unit = text.partition("/") if isinstance(text, str) else ("", "", "")
         try:
             span = duration(unit.strip() if unit.strip()[:1].isdigit() else f"1{unit.strip()}")
             if not slash or int(most) < 1 or span < SECOND // 1000:
                 raise ValueError
         except ValueError:
-            message = f'{text!r} is not a rate: write how many in which time, like "100/m", "5/10s" or "1/h"'
+            message = f'{text!r} is not a rate: write a count and a time span, like "100/m", "5/10s" or "1/h"'
             raise ValueError(message) from None
         return cls(int(most), span)
 

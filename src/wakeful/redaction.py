@@ -1,4 +1,4 @@
-"""The values of secrets that this process knows, and their removal from text that people see.
+"""The secrets that this process knows, and their removal from text that people see.
 
     env("SHOP")  ─ declared ─┐
     reveal(…)    ─ used ─────┤
@@ -6,9 +6,9 @@
     passwords of addresses ──┤
     GITHUB_TOKEN, DESK_KEY … ┘    variables with the name of a credential
 
-One set for the whole process, as its environment and its log are: a secret of one app is none the less secret in the output of
-another. A value stays known when its variable changes, since older text may still hold it. Text in which no secret is found is
-returned as it is, after one search for each form; nothing is compiled or copied.
+There is one set for the whole process, like its environment and its log: the output of one app must not show the
+secrets of another. A value stays known when its variable changes, since older text may still contain it. Text without a
+secret is returned unchanged, after one search for each form; nothing is compiled or copied.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
-LEAST = 8  # characters; a shorter value would be found in words that mean something else
+LEAST = 8  # characters; a shorter value would also be found in unrelated words
 LEAST_WORD = (
-    16  # of small letters alone: "postgres" and "password" are passwords of many a test, and words of every log
+    16  # for lowercase letters only: "postgres" and "password" are passwords in many tests, and words in every log
 )
-LINE = 16  # the least length of a line of a secret that has several
-MOST_VALUES = 64  # under one name, for a variable that changes: the latest
+LINE = 16  # the shortest line of a multi-line secret that is searched for
+MOST_VALUES = 64  # under one name, for a variable that changes: the latest ones
 LOOK_EVERY = 1.0
 
 TOKENS = ("WAKEFUL_TOKEN", "WAKEFUL_PING")
@@ -39,8 +39,8 @@ _SECRET_OPTION = re.compile(r"pass|pwd|token|secret|key|signature|credential", r
 _SEVERAL = re.compile(r"[\s,]+").split
 
 
-class Known:
-    """The secrets that are known, by value."""
+class KnownSecrets:
+    """The secrets that this process knows, by value."""
 
     def __init__(
         self, environment: Mapping[str, str] | None = None, clock: Callable[[], float] = time.monotonic
@@ -55,21 +55,21 @@ class Known:
         self._look_at = 0.0
 
     def declare(self, name: str) -> None:
-        """A variable of the environment holds a secret, now or later."""
+        """Declare that an environment variable holds a secret, now or later."""
         if name not in self._declared:
             with self._lock:
                 self._declared.add(name)
             self._look_at = 0.0
 
     def learn(self, name: str, *values: str) -> None:
-        """These are secrets. `name` is shown in their place."""
+        """Add secrets. `name` is shown in their place."""
         known = self._values.get(name, {})
-        if all(value in known or not is_telling(value) for value in values):
+        if all(value in known or not is_distinctive(value) for value in values):
             return
         with self._lock:
             known = self._values.setdefault(name, {})
             for value in values:
-                if is_telling(value):
+                if is_distinctive(value):
                     known.pop(value, None)
                     known[value] = None
             for old in list(known)[:-MOST_VALUES]:
@@ -77,17 +77,17 @@ class Known:
             self._make_forms()
 
     def learn_secret(self, name: str, value: str) -> None:
-        """The value of a secret; if it is an address, its password too."""
+        """Add the value of a secret; if it is an address, its password too."""
         if value not in self._values.get(name, ()):
             self.learn(name, value, *passwords_of(value))
 
     def learn_address(self, name: str, url: str) -> None:
-        """The passwords in an address are secrets; the rest of it is not."""
+        """Add the passwords in an address; the rest of it is not secret."""
         if found := list(passwords_of(url)):
             self.learn(name, *found)
 
     def forget(self) -> None:
-        """Everything. For tests, which change the environment."""
+        """Forget everything. For tests, which change the environment."""
         with self._lock:
             self._declared.clear()
             self._values.clear()
@@ -95,20 +95,20 @@ class Known:
             self._look_at = 0.0
 
     def forms(self) -> tuple[tuple[str, str], ...]:
-        """What is looked for now, and what takes its place. For those who look through many texts at once."""
+        """The texts to search for, and their replacements. For callers that search many texts at once."""
         if self._clock() >= self._look_at:
             self._look()
         return self._forms
 
     def redact(self, text: str) -> str:
-        """The text without secrets that are known."""
+        """The text with known secrets replaced."""
         for form, shown in self.forms():
             if form in text:
                 text = text.replace(form, shown)
         return text
 
     def redact_bytes(self, content: bytes) -> bytes:
-        """As `redact`, for text that is encoded already, like JSON on its way out."""
+        """Like `redact`, for encoded text such as JSON on its way out."""
         if self._clock() >= self._look_at:
             self._look()
         for form, shown in self._forms_in_bytes:
@@ -117,17 +117,17 @@ class Known:
         return content
 
     def redact_base64(self, text: str) -> str:
-        """As `redact`, for what the base64 holds: it can be decoded still."""
+        """Like `redact`, for the content of base64 text; the result is valid base64."""
         content = b64decode(text)
         cleaned = self.redact_bytes(content)
         return text if cleaned is content else b64encode(cleaned).decode()
 
     def _look(self) -> None:
-        """Take in the environment as it is now."""
+        """Read the secrets of the current environment."""
         self._look_at = self._clock() + LOOK_EVERY
         try:
             there = dict(os.environ if self._environment is None else self._environment)
-        except KeyError:  # another thread has just removed one of them
+        except KeyError:  # another thread has just removed a variable
             self._look_at = 0.0
             return
         for name, value in there.items():
@@ -137,7 +137,7 @@ class Known:
                 self.learn_secret(name, value)
             elif name in KEYS:
                 self.learn(name, *_SEVERAL(value))
-            elif _CREDENTIAL(name) and not value.startswith(("/", "~", ".")):  # a file that holds it is none
+            elif _CREDENTIAL(name) and not value.startswith(("/", "~", ".")):  # the path of a secret file is not secret
                 self.learn_secret(name, value)
             elif "://" in value:
                 self.learn_address(name, value)
@@ -148,21 +148,21 @@ class Known:
             for value in values:
                 for form in forms_of(value):
                     found.setdefault(form, f"[redacted: {name}]")
-        # The longest first: a secret may be a part of another one.
+        # The longest first: one secret may be part of another.
         ordered = sorted(found.items(), key=lambda one: -len(one[0]))
         self._forms_in_bytes = tuple((form.encode("utf-8", "replace"), shown.encode()) for form, shown in ordered)
         self._forms = tuple(ordered)
 
 
-def is_telling(value: str) -> bool:
-    """Is it so unlike other text that it can be looked for?"""
+def is_distinctive(value: str) -> bool:
+    """Whether a value is unlike ordinary text, so that it can be searched for."""
     return len(value) >= LEAST and not (
         len(value) < LEAST_WORD and value.isascii() and value.isalpha() and value.islower()
     )
 
 
 def forms_of(value: str) -> Iterable[str]:
-    """How a value may stand in text: as it is, escaped as in JSON and in Python, in a URL, and in base64."""
+    """The forms of a value in text: as it is, escaped as in JSON and in Python, in a URL, and in base64."""
     from json import dumps
 
     raw = value.encode("utf-8", "surrogateescape")
@@ -171,7 +171,7 @@ def forms_of(value: str) -> Iterable[str]:
         written |= {dumps(one, ensure_ascii=ascii_only)[1:-1] for one in written for ascii_only in (True, False)}
     forms = {*written, quote(raw, safe=""), quote(raw), quote_plus(raw)}
     forms.update(line for line in value.splitlines() if len(line) >= LINE)
-    for before in range(3):  # the bytes before it decide how its own are grouped
+    for before in range(3):  # base64 groups bytes by three, so the bytes before the secret change its form
         whole = b64encode(b"\0" * before + raw).decode().rstrip("=")
         first, last = -(-before * 8 // 6), (before + len(raw)) * 8 // 6
         forms.add(whole[first:last])
@@ -180,7 +180,7 @@ def forms_of(value: str) -> Iterable[str]:
 
 
 def passwords_of(url: str) -> Iterable[str]:
-    """What is secret in an address: the password before the host, and options like `password=`; also as they are decoded."""
+    """The secrets in an address: the password before the host, and options like `password=`; both raw and decoded."""
     if "://" not in url:
         return
     try:
@@ -197,5 +197,5 @@ def passwords_of(url: str) -> Iterable[str]:
         yield unquote(one)
 
 
-KNOWN = Known()
+KNOWN = KnownSecrets()
 redact, redact_bytes, redact_base64 = KNOWN.redact, KNOWN.redact_bytes, KNOWN.redact_base64

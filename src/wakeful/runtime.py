@@ -1,4 +1,4 @@
-"""One app at work in this process: its parts, started in the order of one table and stopped in reverse."""
+"""The runtime of one app in this process: its parts are started in the order of one table and stopped in reverse."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from wakeful.declarations import Declarations
     from wakeful.triggers.base import Trigger
 
-# Each of the parts looks every half a minute or more often: one that is so late does not look any more.
+# Each part looks at least every half minute: one that is this late is not working any more.
 SILENT = 60.0
 
 
 class Runtime(Parts):
-    """One app at work in this process."""
+    """The runtime of one app in this process."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class Runtime(Parts):
         sources: Mapping[str, Sequence[Trigger]] | None = None,
         has_token: bool = False,
     ) -> None:
-        """`watching`: it only watches, and does what Wakeful's own agents do; it counts as nobody who works for the app.
-        `reading`: sources are read as something comes, only while the runtime is drained, or not at all. `sources`: the
-        triggers of each agent that are read (default: all of them). `has_token`: what started it guards the app by a token.
+        """`watching`: only watch and run Wakeful's own agents; this process does not count as one that works for the
+        app. `reading`: read sources continuously, only while the runtime is drained, or never. `sources`: the triggers
+        to read, by agent (default: all). `has_token`: a token guards the app's HTTP side.
         """
         super().__init__(
             app,
@@ -83,10 +83,10 @@ class Runtime(Parts):
         self._services = Services(self._table())
 
     def _table(self) -> list[Part]:
-        """All that goes on in this process, in the order in which it starts. It stops in reverse: first what brings work in,
-        then what does it, at last what shows that this process is alive.
+        """All parts of this process, in the order in which they start. They stop in reverse: first the parts that bring
+        work in, then those that do it, and last the membership that shows that this process is alive.
         """
-        time_passes = self.clock.for_database() is None  # under a virtual clock, whoever moves that says when to look
+        time_passes = self.clock.for_database() is None  # a virtual clock is moved by a test, which says when to look
         works = not self.watching
         watchdog, sources, membership = self.watchdog, self.sources, self.membership
         table: list[tuple[Part, bool]] = [
@@ -122,14 +122,16 @@ class Runtime(Parts):
     # life
 
     async def open(self, *, migrate: bool | None = None) -> None:
-        """Connect to the store and no more: enough to emit and to read."""
-        CURRENT.set(self.outage)  # of everything that is started from here
+        """Connect to the store and nothing more: enough to emit events and to read."""
+        CURRENT.set(self.outage)  # for every task that is started from here
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
         self.outage.over()
         await self.reserved.learn()
 
     async def start(self, *, watch: bool = True) -> None:
-        """Join the others, put back what dead processes left, and begin to work; with `watch`, look after what is expected."""
+        """Join the other processes, take over the runs of dead ones, and begin to work. With `watch`, check
+        expectations too.
+        """
         await self.courier.open()
         self.store.hear(self.worker.hint)
         self.store.hear_deliveries(self.courier.wake)
@@ -142,7 +144,7 @@ class Runtime(Parts):
         )
 
     async def stop(self, grace: float | None = None) -> None:
-        """Finish or give back what runs, say goodbye, close."""
+        """Finish or release the runs in flight, leave the membership, close the store."""
         await self.webhooks.stop()
         if self._working:
             self._working = False
@@ -156,14 +158,14 @@ class Runtime(Parts):
         await self.store.close()
 
     def _left(self) -> float:
-        """Seconds for which runs and deliveries may come to their end."""
+        """The seconds that runs and deliveries still have to finish."""
         return max(0.0, self._stops_by - time.monotonic())
 
     async def die(self) -> None:
-        """End as a killed process does: from now on nothing is stored, nobody is told, nothing is given back. For tests.
+        """End like a killed process: from now on nothing is stored, released or reported. For tests.
 
-        Its lease goes on by the clock: whoever comes next buries it. So it is on SQLite too, where a free lock would tell of
-        its death at once: there would be no moment at which it is dead and nobody knows.
+        Its lease expires by the clock, and the next process finds it dead. The same holds on SQLite, where a free lock
+        would show its death at once: then there would be no time in which it is dead and unnoticed.
         """
         self._working = False
         self.store.journal.die()
@@ -176,27 +178,27 @@ class Runtime(Parts):
         await self.store.close()
 
     async def drain(self) -> None:
-        """Work and deliver until nothing is due and nothing runs (`wakeful once`)."""
+        """Work and deliver until nothing is due and no run is in flight (`wakeful once`)."""
         while True:
             told = self.teller.told
             brought = await self.sources.drain()
             await self.scheduler.tick()
             self.worker.look()
             await self.worker.drained()
-            # What was delivered may have made work: a channel can lead back in. And runs that were parked may come back, or
-            # one that is over may let the next occurrence go.
+            # Deliveries may have made work, since a channel can lead back in. Parked runs may come back, and a finished
+            # run may let the next occurrence go.
             delivered, back = await self.courier.drain(), await self.circuits.tick()
             moved = await self.scheduler.tick()
-            await self.teller.tick()  # or the one that is woken by whoever raises an alarm: then that has made work too
+            await self.teller.tick()  # a raised alarm may also have woken the teller itself: that has made work too
             made = brought or delivered or back or moved or told != self.teller.told
-            # What was held back by our own backlog may come in now that some of that is done.
+            # Sources that our own backlog held back may continue now that some of it is done.
             if not made and not await self.sources.may_go_on():
                 return
 
-    # the beginning
+    # start
 
     async def _enter(self) -> None:
-        """Before anything works: what the app declares is stored, and runs that dead processes left are put back."""
+        """Before any work: store what the app declares, and make the runs of dead processes ready again."""
         name, database, store = self.app.name, self.database, self.store
         if not self.watching:
             await bring_back(name, database, store)
@@ -237,13 +239,13 @@ class Runtime(Parts):
         await self.sealing.start()
 
     async def _listen_for_results(self) -> None:
-        if not self._working:  # else it hears everything
+        if not self._working:  # while working it listens to everything anyway
             await self.hearing.listen_for_results()
 
-    # looking at it
+    # health
 
     def silent_parts(self) -> dict[str, float]:
-        """Which parts of this process have not looked for long, and for how many seconds."""
+        """The parts of this process that are overdue, and by how many seconds."""
         parts = {
             "worker": self.worker.silent_for,
             "lookout": self.lookout.silent_for,
@@ -256,19 +258,19 @@ class Runtime(Parts):
         return {part: since for part, since in parts.items() if self._working and since > SILENT}
 
     def states_of_sources(self) -> dict[str, int]:
-        """How many of the sources that this process reads, or would read, are in which state."""
+        """How many of the sources of this process are in which state."""
         return dict(Counter(one.state for one in self.sources.readings.values()))
 
     # other processes
 
     def _lost(self, process: str) -> None:
-        """Others declared this process dead: drop what runs, start again under a new identity."""
+        """Other processes declared this one dead: drop all runs and join again under a new identity."""
         if process == self.membership.process and self._working:
             self.worker.drop_all()
             self._rejoining = self.background.start(self._rejoin())
 
     def _gone(self, others: list[tuple[str, int]]) -> None:
-        """Other processes are not connected any more."""
+        """Other processes are no longer connected: take over their runs."""
         if self._working:
             self._taking_over = self.background.start(self.reaper.take_over(others))
 
@@ -277,7 +279,8 @@ class Runtime(Parts):
         self.database.unlock(self.membership.process)
         while self._working:
             try:
-                # It may have been suspended while the store became strict. What is wrong with a mark or a key, `sealing` tells.
+                # This process may have been suspended while the store became strict. `sealing` reports a wrong mark or
+                # key.
                 with contextlib.suppress(EncryptionKeyMissing):
                     await look_at_sealing(self.store.database)
                 await self.membership.join()
@@ -291,11 +294,11 @@ class Runtime(Parts):
 
 
 async def nothing() -> None:
-    """A part that has nothing to do then."""
+    """Does nothing: for a part that has no start or stop."""
 
 
 def runtime_of(app: Declarations) -> Runtime | None:
-    """The one that works for an app in this process."""
+    """The runtime that works for an app in this process, or None."""
     return cast("Runtime | None", app.runtime)
 
 
@@ -303,7 +306,7 @@ def runtime_of(app: Declarations) -> Runtime | None:
 async def running(
     app: Declarations, *, worker: bool = True, migrate: bool | None = None, **options: Any
 ) -> AsyncIterator[Runtime]:
-    """An app at work for as long as the block lasts."""
+    """Run an app for the length of the block."""
     runtime = Runtime(app, **options)
     await runtime.open(migrate=migrate)
     app.runtime, before = runtime, app.runtime
@@ -318,7 +321,7 @@ async def running(
 
 @contextlib.asynccontextmanager
 async def reached(app: Declarations) -> AsyncIterator[Runtime]:
-    """The running runtime, or one that is only connected to its store."""
+    """The app's running runtime, or a new one that is only connected to the store."""
     working = runtime_of(app)
     if working is not None:
         yield working

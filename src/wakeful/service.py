@@ -1,9 +1,9 @@
-"""One shape for everything that runs in the background: start, stop, wake, run_once.
+"""The common form of all background parts: start, stop, wake, run_once.
 
-`run_once` does one unit of work and returns how long to rest before the next (None: until woken). The loop around it
-is here and nowhere else, so that a test calls `run_once` and never has to wait for a loop.
+`run_once` does one unit of work and returns how long to rest before the next (None: until woken). The loop around it is
+only here, so that a test calls `run_once` and never waits for a loop.
 
-A process has one table of such parts: started in its order, stopped in reverse.
+A process has one table of such parts. They are started in its order and stopped in reverse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AFTER_AN_ERROR = 1.0
 
 
 class Service(ABC):
-    """A background part. Safe to start twice and to stop twice."""
+    """A background part. Starting or stopping it twice is safe."""
 
     name: str = "service"
 
@@ -33,7 +33,9 @@ class Service(ABC):
         self.log: Logger = logger_of(part=self.name)
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
-        self._due: float | None = None  # when it should have looked, or looked to the end; None: it rests until woken
+        self._due: float | None = (
+            None  # when the next run_once is due, or the current one began; None: it rests until woken
+        )
 
     @abstractmethod
     async def run_once(self) -> float | None:
@@ -54,12 +56,12 @@ class Service(ABC):
 
     @property
     def runs(self) -> bool:
-        """Does it work by itself?"""
+        """Whether its loop is running."""
         return self._task is not None
 
     @property
     def silent_for(self) -> float:
-        """How many seconds ago it should have looked and did not, or could not. Zero while it rests, or is not to work."""
+        """For how many seconds its next look is overdue. Zero while it rests or is stopped."""
         if self._task is None:
             return 0.0
         if self._task.done():
@@ -67,13 +69,13 @@ class Service(ABC):
         return 0.0 if self._due is None else max(0.0, time.monotonic() - self._due)
 
     def wake(self) -> None:
-        """Cut the present rest short."""
+        """End the current rest."""
         self._woken.set()
 
     @staticmethod
     def _must_end(error: BaseException) -> bool:
-        """Somebody ends the process, or this service. A CancelledError that nobody sent came out of the work: a service
-        that ended on that would be missed by nobody.
+        """Whether the process or this service is being stopped. A CancelledError that was not sent to this task came
+        out of the work: ending on it would stop the service unnoticed.
         """
         if isinstance(error, asyncio.CancelledError):
             task = asyncio.current_task()
@@ -103,21 +105,21 @@ class Service(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A row of the table of services: how one part of a process starts, stops, and ends with a process that is killed."""
+    """A row of the table of services: how one part starts, stops, and ends when its process is killed."""
 
     name: str
     start: Callable[[], Awaitable[None]]
     stop: Callable[[], Awaitable[None]]
-    die: Callable[[], Awaitable[None]] | None = None  # default: as it stops
+    die: Callable[[], Awaitable[None]] | None = None  # default: `stop`
 
     @classmethod
     def of(cls, service: Service) -> Part:
-        """A part that starts and stops as every service does."""
+        """The part of a plain service."""
         return cls(service.name, service.start, service.stop)
 
 
 class Services:
-    """The parts of a process, in order: started in this order, stopped in reverse."""
+    """The parts of a process: started in this order, stopped in reverse."""
 
     def __init__(self, parts: Iterable[Part]) -> None:
         self._parts = list(parts)
@@ -128,14 +130,18 @@ class Services:
         return [part.name for part in self._parts]
 
     async def start(self, *, without: Collection[str] = ()) -> None:
-        """Start all but some. After an error those that have begun, the failed one too, still want to be stopped."""
+        """Start all parts but `without`. After an error the parts that were started, and the failed one, must still be
+        stopped.
+        """
         for part in self._parts:
             if part.name not in without:
                 self._begun.append(part)
                 await part.start()
 
     async def stop(self) -> None:
-        """Stop what has begun, the last first. An error keeps no other part from being stopped; the first one is raised then."""
+        """Stop the started parts, the last first. All are stopped even if one fails; the first error is raised at the
+        end.
+        """
         first: BaseException | None = None
         while self._begun:
             try:
@@ -146,14 +152,14 @@ class Services:
             raise first
 
     async def die(self) -> None:
-        """As stop, for a process that is killed."""
+        """Like stop, for a process that is killed."""
         while self._begun:
             part = self._begun.pop()
             await (part.die or part.stop)()
 
 
 class Background:
-    """Work that goes on beside its caller. Holding its tasks keeps them from being collected."""
+    """Tasks that run beside their caller. They are referenced here, so that they are not garbage-collected."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

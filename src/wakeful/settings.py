@@ -1,4 +1,4 @@
-"""Settings from the environment, read in one place and only when asked for."""
+"""Settings from the environment, read in one place and only when they are needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_STORE = "sqlite:///wakeful.db"
 
 
 def store_url(given: str | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """The store to use: what was given, else WAKEFUL_STORE, else a SQLite file here."""
+    """The store to use: the given one, else WAKEFUL_STORE, else a SQLite file in this folder."""
     surroundings = os.environ if environment is None else environment
     return given or surroundings.get("WAKEFUL_STORE") or DEFAULT_STORE
 
@@ -25,12 +25,12 @@ def token(environment: Mapping[str, str] | None = None) -> str | None:
 
 
 def next_token(environment: Mapping[str, str] | None = None) -> str | None:
-    """The token that takes the place of the other one, valid beside it, from WAKEFUL_TOKEN_NEXT."""
+    """The token that will replace the current one and is valid beside it, from WAKEFUL_TOKEN_NEXT."""
     return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN_NEXT") or None
 
 
 def ping_url(environment: Mapping[str, str] | None = None) -> str | None:
-    """The URL that hears from whoever watches, from WAKEFUL_PING."""
+    """The URL that the watching process pings, from WAKEFUL_PING."""
     return (os.environ if environment is None else environment).get("WAKEFUL_PING") or None
 
 
@@ -40,7 +40,9 @@ def encryption_keys(environment: Mapping[str, str] | None = None) -> str | None:
 
 
 def strict_encryption(environment: Mapping[str, str] | None = None) -> bool:
-    """Does this process demand a store in which everything is encrypted and bound to its place, from WAKEFUL_ENCRYPTION_STRICT?"""
+    """Whether this process requires a store in which every payload is encrypted and bound to its row
+    (WAKEFUL_ENCRYPTION_STRICT).
+    """
     given = (os.environ if environment is None else environment).get("WAKEFUL_ENCRYPTION_STRICT") or "0"
     if given not in {"0", "1"}:
         message = f"WAKEFUL_ENCRYPTION_STRICT must be 1 or 0, not {given!r}"
@@ -60,17 +62,17 @@ def most_connections(environment: Mapping[str, str] | None = None) -> int | None
 
 
 def http_setting(name: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """One of the limits of the HTTP server; `cli/http_limits.py` has their names and what they mean."""
+    """A limit of the HTTP server; `cli/http_limits.py` has the names and their meaning."""
     return (os.environ if environment is None else environment).get(name) or None
 
 
 def listen_store(environment: Mapping[str, str] | None = None) -> str | None:
-    """The address of the PostgreSQL server itself, where the store's is that of a pooler, from WAKEFUL_LISTEN_STORE."""
+    """The address of the PostgreSQL server itself, if the store's address is a pooler's, from WAKEFUL_LISTEN_STORE."""
     return (os.environ if environment is None else environment).get("WAKEFUL_LISTEN_STORE") or None
 
 
 def time_zone(environment: Mapping[str, str] | None = None) -> str:
-    """The zone of schedules and reminders that name none: WAKEFUL_TIME_ZONE, else UTC."""
+    """The time zone of schedules and reminders without one: WAKEFUL_TIME_ZONE, else UTC."""
     return (os.environ if environment is None else environment).get("WAKEFUL_TIME_ZONE") or "UTC"
 
 
@@ -81,7 +83,7 @@ def default_app(environment: Mapping[str, str] | None = None) -> str | None:
 
 
 def dumpable(environment: Mapping[str, str] | None = None) -> bool:
-    """May debuggers and other processes of the user look into a process that works? WAKEFUL_DUMPABLE=1 allows it."""
+    """Whether debuggers and other processes of the user may inspect a working process: WAKEFUL_DUMPABLE=1."""
     given = (os.environ if environment is None else environment).get("WAKEFUL_DUMPABLE") or "0"
     if given not in {"0", "1"}:
         message = f"WAKEFUL_DUMPABLE must be 1 or 0, not {given!r}"
@@ -93,8 +95,8 @@ def sqlite_path(url: str) -> Path | None:
     """The file of a sqlite:/// address (three slashes: relative, four: absolute); None for another kind of store."""
     try:
         parts = urlsplit(url)
-    except ValueError as error:  # a bracket that is not closed
-        message = f"store {shown_store(url)!r} is no address ({error}): write sqlite:///file.db or postgresql://user@host/database"
+    except ValueError as error:  # such as an unclosed bracket
+        message = f"store {shown_store(url)!r} is not an address ({error}): write sqlite:///file.db or postgresql://user@host/database"
         raise ConfigError(message) from None
     if parts.scheme != "sqlite":
         if parts.scheme not in {"postgresql", "postgres"}:
@@ -107,7 +109,7 @@ def sqlite_path(url: str) -> Path | None:
         )
         raise ConfigError(message)
     if ":memory:" in parts.path:
-        message = "a store in memory would lose everything with its process: give it a file, sqlite:///file.db"
+        message = "a store in memory would be lost with its process: give it a file, sqlite:///file.db"
         raise ConfigError(message)
     return Path(unquote(parts.path[1:]))
 

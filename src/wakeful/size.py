@@ -1,16 +1,16 @@
-"""A size: so many bytes, as people write them."""
+"""Sizes in bytes, as people write them."""
 
 from __future__ import annotations
 
 import re
 
-# As on a disk's label: a kB is a thousand bytes, a KiB is 1,024.
+# As on a disk's label: a kB is 1,000 bytes, a KiB is 1,024.
 UNITS = {"b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"([0-9]+)\s*([A-Za-z]+)").fullmatch
 
 
 def read_size(given: str | int) -> int:
-    """Bytes out of "64kB", "1MB", "2MiB" or a number of them. ValueError says how to write one.
+    """Read "64kB", "1MB", "2MiB" or a number of bytes. ValueError says how to write one.
 
     >>> read_size("64kB")
     64000
@@ -25,7 +25,7 @@ def read_size(given: str | int) -> int:
 
 
 def in_bytes(count: int) -> str:
-    """For people: 12.3 kB, 1.2 GB."""
+    """A size for people: 12.3 kB, 1.2 GB."""
     size: float = count
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:

@@ -1,4 +1,4 @@
-"""What a trigger of your own is made of: `from wakeful.sources import Batch, Reader`. How they are used is in `triggers/source.py`."""
+"""The parts of a custom trigger: `from wakeful.sources import Batch, Reader`. `triggers/source.py` says how to use them."""
 
 from wakeful.cel import Match
 from wakeful.stores.verbs.take_in import Item

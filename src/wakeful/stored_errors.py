@@ -1,4 +1,4 @@
-"""Errors as they are stored and shown, and exceptions again out of them."""
+"""Errors in the form in which they are stored and shown, and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MESSAGE_LIMIT = 4_000
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """An exception as it is stored: its class, words, failure class and the end of its traceback."""
+    """An exception in stored form: its class, message, failure class and the end of its traceback."""
     kind, verdict = type(error), classify(error)
     lines = "".join(traceback.format_exception(kind, error, error.__traceback__))
     return {
@@ -25,12 +25,12 @@ def describe(error: BaseException) -> dict[str, Any]:
         "message": words_of(error)[:MESSAGE_LIMIT],
         "failure": verdict.failure,
         **({} if verdict.lasting else {"lasting": False}),
-        "traceback": storable(redact(lines)[-TRACEBACK_LIMIT:]),  # before it is cut: half a secret is not found
+        "traceback": storable(redact(lines)[-TRACEBACK_LIMIT:]),  # redact before the cut: half a secret is not found
     }
 
 
 def words_of(error: BaseException) -> str:
-    """What an exception says, without secrets that are known, in characters that any database can store."""
+    """The message of an exception, with known secrets redacted, in characters that any database can store."""
     try:
         words = redact(str(error))
     except Exception:
@@ -39,7 +39,7 @@ def words_of(error: BaseException) -> str:
 
 
 def in_one_line(message: str) -> str:
-    """The first line of a message. If that line only announces what follows ("The end of its stderr:"), the last line too."""
+    """The first line of a message; if it only announces more ("The end of its stderr:"), the last line too."""
     lines = [line for line in map(str.strip, message.splitlines()) if line]
     if not lines:
         return ""
@@ -47,14 +47,15 @@ def in_one_line(message: str) -> str:
 
 
 def storable(text: str) -> str:
-    """The text without NUL and lone surrogates: no database takes the one, no encoding the other."""
+    """The text without NUL and lone surrogates: no database stores the former, no encoding the latter."""
     return text.replace("\0", "␀").encode("utf-8", "replace").decode()
 
 
 def restore(stored: Mapping[str, Any]) -> Exception:
-    """A stored error as an exception of its own class again, so that `except` clauses work on resume as they did before.
+    """A stored error as an exception of its own class, so that `except` clauses work on resume as they did before.
 
-    Only classes that the program has imported are used, and their `__init__` is not called: its signature is unknown.
+    Only classes that the program has imported are used. Their `__init__` is not called, because its signature is
+    unknown.
     """
     message = str(stored.get("message", ""))
     module, _, name = str(stored.get("kind", "")).partition(":")

@@ -1,8 +1,8 @@
-"""Bearer tokens: how one is made, and which are too weak to guard anything.
+"""Bearer tokens: how one is made, and which are too weak.
 
-A token cannot be checked for how it was made, only for how it looks: it is never taken for stronger than its length and its
-kinds of characters allow, nor than what is left of it without its repetitions and its rows of neighbours (`0123`, `qwerty`). That it
-was made by chance is up to the person who sets it.
+How a token was made cannot be checked, only how it looks. It is rated no stronger than its length and its kinds of
+characters allow, and no stronger than what is left without repetitions and keyboard rows (`0123`, `qwerty`). The person
+who sets it must make it random.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from math import ceil, log2
 from wakeful.errors import ConfigError
 
 LEAST_BITS = 128
-LENGTH = 43  # of 62 kinds of characters: 256 bits
+LENGTH = 43  # of 62 different characters: 256 bits
 ALPHABET = string.ascii_letters + string.digits
-FEW = 8  # different characters: chance makes fewer of them once in millions of tokens
-SURE = 30  # bits of regularity that chance makes once in a billion tokens: less than that proves nothing
+FEW = 8  # different characters: a random token has fewer once in millions
+SURE = 30  # bits of regularity, which a random token has once in a billion: less proves nothing
 ROWS = "0123456789abcdefghijklmnopqrstuvwxyz 1234567890 qwertyuiopasdfghjklzxcvbnm "
 ROWS += ROWS[::-1]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -26,15 +26,17 @@ FIXED_IN_UUID = 6  # bits that say which kind of UUID it is
 
 
 def new_token() -> str:
-    """A fresh token of 256 random bits: letters and digits, so that a double click takes all of it."""
+    """A new token of 256 random bits: letters and digits only, so that a double click selects all of it."""
     return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
 
 
 def refuse_weak(token: str, name: str) -> None:
-    """Raise `ConfigError` unless a token can be sent in a header and has 128 bits. The message never holds the token."""
+    """Raise `ConfigError` unless a token can be sent in a header and has 128 bits. The message never contains the
+    token.
+    """
     if not (token.isascii() and token.isprintable()) or " " in token:
         message = (
-            f"{name} has a space, a line break or a letter that no header can carry: use letters and digits; "
+            f"{name} has a space, a line break or a character that no header can carry: use letters and digits; "
             "`wakeful token` prints a new one"
         )
         raise ConfigError(message)
@@ -47,12 +49,12 @@ def refuse_weak(token: str, name: str) -> None:
 
 
 def bits_of(token: str) -> float:
-    """How many bits a token has at most, by its looks.
+    """The most bits that a token can have, by its looks.
 
     >>> bits_of("secret"), bits_of("changeme" * 8), bits_of("9f86d081884c7d659a2feaa0c55ad015")
     (20.0, 28.0, 128.0)
     """
-    text = token.rstrip("=")  # what base64 pads with
+    text = token.rstrip("=")  # base64 padding
     if UUID.fullmatch(text):
         return 32 * 4.0 - FIXED_IN_UUID
     has_digit = any(character.isdigit() for character in text)
@@ -60,31 +62,31 @@ def bits_of(token: str) -> float:
     if has_upper and has_lower:
         each = 6.0  # base64, or letters and digits
     else:
-        text = re.sub(r"[^0-9A-Za-z]", "", text)  # separators, here
+        text = re.sub(r"[^0-9A-Za-z]", "", text)  # without separators
         if not (has_upper or has_lower):
             each = log2(10)
         elif not has_digit:
-            each = 4.0  # words, perhaps: people do not choose letters by chance
+            each = 4.0  # perhaps words: people do not choose letters at random
         else:
             each = 4.0 if re.fullmatch(r"[0-9a-fA-F]*", text) else 5.0
     text = _unit(text, each)
     if (kinds := len(set(text))) < FEW:
         return each * min(len(text), kinds)
-    saved = _saved(text.lower(), min(each, 5.0))  # without its case a letter has one bit less
+    saved = _saved(text.lower(), min(each, 5.0))  # a letter without its case has one bit less
     return each * len(text) - (saved if saved >= SURE else 0)
 
 
 def _unit(text: str, each: float) -> str:
-    """The piece that a text repeats from end to end, the last time perhaps not to its end; the text itself, where it has none."""
+    """The piece that the whole text repeats, the last time perhaps cut short; the text itself if there is none."""
     overlap = ceil(SURE / each)
     return next((text[:size] for size in range(1, len(text) - overlap + 1) if text.startswith(text[size:])), text)
 
 
 def _saved(text: str, each: float) -> float:
-    """How many bits fewer a text takes if pieces that were there before, or are the rows of everyone's keyboard, are named by their
-    place and their length. Random text saves that much once in 2 to the power of as many.
+    """The bits that are saved if pieces that occurred before, or keyboard rows, are named by place and length. Random
+    text saves n bits only once in 2 to the power of n.
     """
-    naming = log2(len(ROWS) + len(text)) + 2 * log2(len(text))  # which piece, how long, and where
+    naming = log2(len(ROWS) + len(text)) + 2 * log2(len(text))  # the piece, its length, and the place
     before, saved, at = ROWS, 0.0, 0
     while at < len(text):
         size = 0

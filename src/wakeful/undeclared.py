@@ -1,4 +1,4 @@
-"""Names that an app uses and does not declare: channels, agents. Looked for once everything is declared."""
+"""Names that an app uses but does not declare: channels and agents. Checked once everything is declared."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def unknown_channels(app: Declarations) -> list[str]:
-    """What is wrong with the `deliver=` of agents and the app's `alarms=`, once everything is declared: channels that
-    nobody declared.
+    """Problems with `deliver=` of agents and `alarms=` of the app: channels that are not declared. Call once everything
+    is declared.
     """
     used = [(f"agent {one.name} ({one.written_at})", one.options.deliver) for one in app.agents.values()]
     used += [(f"heartbeat {one.name}", one.deliver) for one in app.heartbeats.values()]
@@ -40,11 +40,11 @@ def unknown_channels(app: Declarations) -> list[str]:
 
 
 def unknown_agents(app: Declarations) -> list[str]:
-    """What is wrong with expectations, once everything is declared: agents that nobody declared, and names of schedules,
-    under which there is an expectation already.
+    """Problems with expectations: agents that are not declared, and names of schedules, which already have an
+    expectation. Call once everything is declared.
     """
     taken = [
-        f"app {app.name}: expect({name!r}): there is a schedule of that name, and what is expected of it goes by that: "
+        f"app {app.name}: expect({name!r}): a schedule has that name, and its own expectation uses it: "
         "give this one another name"
         for name in code_schedules(app.everything)
         if name in app.expectations

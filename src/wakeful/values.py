@@ -1,7 +1,7 @@
-"""Values as JSON text: what is stored of arguments, results and outputs. Made by pydantic, never pickle.
+"""Values as JSON text: the stored form of arguments, results and outputs. Made by pydantic, never pickle.
 
-A value comes back the same way on the first run as on a resume: it is always read from the text that was stored,
-through the return annotation where there is one. So a difference shows in the first test, not at 2 a.m.
+A value looks the same on the first run as on a resume: it is always read from the stored text, through the return
+annotation if there is one. So a difference shows in the first test, not at 2 a.m.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-# pydantic itself is loaded where an annotation or a model is met: commands that only show values need its core alone.
+# pydantic itself is imported where an annotation or a model needs it: commands that only show values need just its
+# core.
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json, to_jsonable_python
 
 from wakeful.errors import NotSerialisable
@@ -33,12 +34,12 @@ PLAIN = (
     float,
     dict,
     list,
-)  # results that need no reader: JSON gives them as they were
+)  # results that need no reader: JSON returns them unchanged
 
 
 def to_text(value: Any, *, what: str, passed: bool = False, limit: int = RESULT_LIMIT) -> str:
-    """JSON text of a value; `what` names it in the error ("the result of step fetch"), `passed` says that somebody hands it
-    over, as an argument or a message, where else it is returned.
+    """JSON text of a value. `what` names it in the error ("the result of step fetch"); `passed`: it is passed, as an
+    argument or a message, and not returned.
     """
     try:
         raw = to_json(value)
@@ -61,8 +62,8 @@ def to_text(value: Any, *, what: str, passed: bool = False, limit: int = RESULT_
 def from_text(
     text: str, returns: TypeAdapter[Any] | None = None, *, step: str = "", of: str = "", strict: bool | None = None
 ) -> Any:
-    """The value of a JSON text, as the type that was declared. Whose result it is, for the error: the name of a step, or
-    `of` in words ("action pay").
+    """The value of a JSON text, as the declared type. For the error: `step` is the name of a step, or `of` describes it
+    ("action pay").
     """
     if returns is None:
         return from_json(text)
@@ -79,7 +80,7 @@ def from_text(
 
 
 def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None, *, step: str = "", of: str = "") -> Any:
-    """The value as a resume would read it from `text`. Scalars that no annotation changes need no reading."""
+    """The value as a resume would read it from `text`. Scalars without an annotation need no reading."""
     if returns is None and type(value) in _SCALARS:
         return value
     return from_text(text, returns, step=step, of=of)
@@ -87,7 +88,7 @@ def read_back(value: Any, text: str, returns: TypeAdapter[Any] | None, *, step: 
 
 @lru_cache(maxsize=4096)
 def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
-    """The reader of a function's results by its return annotation; None where plain JSON will do."""
+    """The reader of a function's results, by its return annotation; None if plain JSON will do."""
     annotation = _returned_by(function)
     if annotation is Any or annotation in PLAIN:
         return None
@@ -101,7 +102,7 @@ def returns_of(function: Callable[..., Any]) -> TypeAdapter[Any] | None:
 
 @lru_cache(maxsize=4096)
 def schema_of_result(function: Callable[..., Any]) -> str | None:
-    """The JSON schema of a function's results by its return annotation; None where anything fits."""
+    """The JSON schema of a function's results, by its return annotation; None if anything fits."""
     annotation = _returned_by(function)
     if annotation is Any:
         return None
@@ -114,7 +115,9 @@ def schema_of_result(function: Callable[..., Any]) -> str | None:
 
 
 def given_result(text: str, function: Callable[..., Any], *, of: str) -> Any:
-    """A result that a person gave, as the type that the function declares, plain types included: nothing has looked at it yet."""
+    """A result that a person gave, as the type that the function declares. Plain types are checked too: it is
+    unverified.
+    """
     returns, annotation = returns_of(function), _returned_by(function)
     if returns is not None or annotation not in PLAIN:
         return from_text(text, returns, of=of)
@@ -126,25 +129,26 @@ def given_result(text: str, function: Callable[..., Any], *, of: str) -> Any:
 def _returned_by(function: Callable[..., Any]) -> Any:
     try:
         return get_type_hints(inspect.unwrap(function), include_extras=True).get("return", Any)
-    except (NameError, TypeError, AttributeError):  # names that exist only for type checkers
+    except (NameError, TypeError, AttributeError):  # names that are imported only for type checkers
         return Any
 
 
 def digest_of_arguments(
     arguments: tuple[Any, ...], keywords: Mapping[str, Any], *, step: str = "", of: str = ""
 ) -> tuple[str, str]:
-    """A digest of a call's arguments and their JSON text. Whose they are, for the error: the name of a step, or `of` in words
-    ("action pay").
+    """A digest of a call's arguments, and their JSON text. For the error: `step` is the name of a step, or `of`
+    describes it ("action pay").
 
-    Canonical: the order of keywords, mappings and sets does not count. A set's own order changes from process to
-    process, so without this a resumed run would not find its step again.
+    Canonical: the order of keywords, mappings and sets does not matter. The order of a set differs between processes,
+    so without this a resumed run would not find its step again.
     """
     if not arguments and not keywords:
         return "", "[]"
     what = f"the arguments of {of or f'step {step}'}"
     try:
         plain: Any = [_canonical(argument) for argument in arguments]
-        # The keywords come last, under a name that no keyword can have. A last argument that looks like them gets some.
+        # Keywords come last, under a name that no keyword can have. If the last argument looks like them, they are
+        # always added.
         if keywords or (plain and isinstance(plain[-1], dict) and "**" in plain[-1]):
             plain.append({"**": _canonical(dict(keywords))})
     except (PydanticSerializationError, TypeError, RecursionError) as error:
@@ -160,7 +164,7 @@ def plain(text: str) -> str:
 
 
 def arguments_of(stored: Any) -> str:
-    """The stored arguments of a call as one would write them: ("Ada", 3, colour="red")."""
+    """The stored arguments of a call as in code: ("Ada", 3, colour="red")."""
     if not isinstance(stored, list):
         return "" if stored is None else f"({stored})"
     keywords: dict[str, Any] = {}
@@ -191,7 +195,7 @@ def _canonical(value: Any) -> Any:
         return _canonical(value.model_dump())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _canonical(getattr(value, item.name)) for item in dataclasses.fields(value)}
-    if isinstance(value, Iterator):  # looking at it would use it up, and leave the function nothing
+    if isinstance(value, Iterator):  # reading it would use it up and leave nothing for the function
         message = f"{kind.__name__} is an iterator, make it a list"
         raise TypeError(message)
     try:

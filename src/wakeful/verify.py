@@ -1,4 +1,4 @@
-"""Who sent a webhook: one verifier for each way in which senders prove it."""
+"""Verifiers of webhooks: one for each way in which senders prove who they are."""
 
 from wakeful.connect.alertmanager.verify import alertmanager
 from wakeful.connect.github.verify import github

@@ -30,9 +30,9 @@ from wakeful.execution.housekeeping import PAUSE, Housekeeper, Retention
 from wakeful.execution.lease import Membership
 from wakeful.execution.lookout import Lookout
 from wakeful.execution.reaper import Reaper
-from wakeful.execution.results import Results
-from wakeful.execution.sealing import Sealing
-from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.results import RunResults
+from wakeful.execution.sealing import SealingService
+from wakeful.execution.surroundings import RunSurroundings
 from wakeful.execution.watchdog import Watchdog
 from wakeful.execution.worker import Worker, limits_of, versions_of
 from wakeful.intake.accept import Door
@@ -75,22 +75,23 @@ from wakeful.watch.facts import Facts
 from wakeful.watch.ping import Ping
 from wakeful.watch.resolving import Resolver
 from wakeful.watch.telling import Teller
-from wakeful.watch.trouble import Trouble
+from wakeful.watch.trouble import AlarmRaiser
 from wakeful.watch.watcher import Watcher
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
     from wakeful.triggers.base import Trigger
 
-# On PostgreSQL a process that lets a source go, or is found dead, says so, and the lookout looks every few seconds.
+# On PostgreSQL a process that releases a source, or is found dead, notifies the others, and the lookout looks every few
+# seconds.
 ASK_FOR_SOURCES_EVERY = {"sqlite": HOLD_AGAIN_AFTER, "postgres": 60.0}
 
-# Whoever has just started fires what is due first, and need not raise an alarm about it.
+# A process that has just started first fires what is due, and need not raise an alarm about it.
 FIRST_LOOK_AFTER = 5.0
 
 
 def shortest_retention(app: Declarations) -> Microseconds | None:
-    """How long what events say is certainly kept."""
+    """How long the content of events is kept at least; None: without limit."""
     kept = [app.retention, *(agent.options.retention for agent in app.everything.values())]
     return min((one for one in kept if one is not None), default=None)
 
@@ -116,8 +117,8 @@ class Parts:
         reading: Literal["always", "drained", "never"],
         sources: Mapping[str, Sequence[Trigger]] | None,
     ) -> None:
-        """`on_lost`: others declared this process dead. `on_gone`: other processes are not connected any more. `listen`: results
-        of runs in other processes are waited for.
+        """`on_lost`: other processes declared this one dead. `on_gone`: other processes are no longer connected.
+        `listen`: called when results of runs in other processes are waited for.
         """
         for message in (*unknown_channels(app), *unknown_agents(app)):
             raise ConfigError(message)
@@ -133,12 +134,13 @@ class Parts:
         self.log = logger_of(app=app.name)
         self.outage = Outage(app=app.name, store=shown_store(self.url))
         self.background = Background()
-        self.trouble = Trouble(app.name, self.store, self.background)
+        self.trouble = AlarmRaiser(app.name, self.store, self.background)
         self.alarm = self.trouble.alarm
         self.store.hear_trouble(self.trouble.note_store)
-        time_passes = clock.for_database() is None  # under a virtual clock, whoever moves that says when to look
+        time_passes = clock.for_database() is None  # a virtual clock is moved by a test, which says when to look
         agents = self.agents = app.everything
-        # Whoever only watches does what Wakeful itself needs done, like telling people of alarms, and nothing of the app's own.
+        # A process that only watches runs Wakeful's own agents, such as the one that sends alarms, and none of the
+        # app's.
         here = {name: one for name, one in app.inner.items() if name.startswith(OWN_AGENTS)} if watching else agents
         self.reserved = ReservedNames(
             app.name,
@@ -148,7 +150,7 @@ class Parts:
         )
         self.door = Door(
             app.name,
-            # A schedule addresses its agent itself.
+            # A schedule names its agent itself, so it is not routed.
             Router(
                 [(one.name, [by for by in one.triggers if not isinstance(by, Schedule)]) for one in agents.values()]
             ),
@@ -181,7 +183,7 @@ class Parts:
             events_kept=app.deduplication,
             data_kept=shortest_retention(app),
         )
-        self.surroundings = Surroundings(
+        self.surroundings = RunSurroundings(
             app.name,
             self.store,
             self.door,
@@ -199,14 +201,16 @@ class Parts:
             reminders=self.reminders,
             codec=None if self.database.codec.ring is None else self.database.codec,
         )
-        self.results = Results(self.database, self.store.journal, listen=listen, later=lambda: self.surroundings.later)
+        self.results = RunResults(
+            self.database, self.store.journal, listen=listen, later=lambda: self.surroundings.later
+        )
         self.rechecker: WaitRechecker | None = None
         if self.database.dialect == "postgres":
             self.rechecker = WaitRechecker(app.name, self.database, self.store.do, fits)
             self.store.hear_waits(self.rechecker.registered)
         self.courier = Courier(
             app.name,
-            app.channels if channels is None else channels,  # those of a test stand in for the app's own
+            app.channels if channels is None else channels,  # a test may replace the app's channels
             self.store,
             lambda: self.membership.process,
             ChannelSurroundings(partial(self.door.accept, by="app")),
@@ -230,7 +234,9 @@ class Parts:
         self.reaper = Reaper(
             self.store, lambda: self.membership.process, every=every, app=app.name, on_peers=self.worker.note_peers
         )
-        self.sealing = Sealing(app.name, self.store, self.database.codec, lambda: self.membership.process, self.alarm)
+        self.sealing = SealingService(
+            app.name, self.store, self.database.codec, lambda: self.membership.process, self.alarm
+        )
         whole = partial(whole_runs, looking(self.reader))
         archive = (
             None if app.archive is None else Archive(app.name, app.archive, self.reader, whole, self.store, self.alarm)
@@ -297,7 +303,7 @@ class Parts:
         self.teller = Teller(
             app.name,
             self.store,
-            # A rule that denies everything would keep the alarm about itself from being told.
+            # A rule that denies everything would also block the alarm about itself.
             partial(self.door.arrive, judged=False),
             channels=app.channels,
             default=app.alarms,
@@ -348,5 +354,5 @@ class Parts:
         self.lookout = self.hearing.lookout = Lookout(
             partial(glance, self.database, app.name, list(here), list(app.channels if channels is None else channels)),
             [self.worker.glanced, self.hearing.glanced] if time_passes else [self.worker.glanced],
-            then=self.sources.say_that_they_live,
+            then=self.sources.report_alive,
         )

@@ -88,7 +88,7 @@ def test_an_answer_lets_the_run_go_on(wakeful, asked, words, result):
     assert f"approval {identifier}: answered with" in answer.out
     assert output(wakeful) == result
     (run,) = wakeful("runs", "--json").json["runs"]
-    assert "ada answered its question" in wakeful("why", run["id"]).out
+    assert "ada answered its approval" in wakeful("why", run["id"]).out
     assert "answered by ada: seen it" in wakeful("trace", run["id"]).out
     assert "answered by ada" in wakeful("approvals", "show", identifier).out
     assert "ada" in wakeful("approvals", "--state", "answered").out
@@ -173,7 +173,7 @@ def test_waiting_runs_are_listed_with_what_they_wait_for(wakeful, asked, monkeyp
 
 def test_doctor_sees_a_question(wakeful, asked):
     asked()
-    assert "1 approval for a person" in wakeful("doctor", code=1).out
+    assert "1 approval open" in wakeful("doctor", code=1).out
 
 
 def test_trace_shows_the_question_and_not_its_schema(wakeful, asked):

@@ -139,7 +139,7 @@ def test_ctrl_c_says_how_far_it_came(wakeful, desk, start):
     filling.signal(signal.SIGINT)
     assert filling.end() == 130
     assert "1 of 24 occurrences became runs of agent report" in filling.output
-    assert "stopped; the same command goes on where it stopped" in filling.output
+    assert "stopped; run the same command again to continue" in filling.output
     assert wakeful("backfill", "app.py", "report", *DAY, "--json").json["made"] == 23
 
 

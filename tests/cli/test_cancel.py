@@ -47,7 +47,7 @@ def test_one_that_did_nothing_is_over_at_once(wakeful, ready):
     run = wakeful("trace", ready, "--json").json
     assert (run["state"], run["reason"]) == ("cancelled", "cancelled by ada: not wanted")
     assert "cancelled by ada: not wanted" in wakeful("trace", ready).out
-    assert "It was cancelled at" in wakeful("why", ready).out
+    assert "The run was cancelled at" in wakeful("why", ready).out
     assert "cancelled" in wakeful("runs").out
 
 
@@ -57,7 +57,7 @@ def test_what_it_did_is_undone_once_it_is_known_what_that_is(wakeful, ready, fol
     assert run["state"] == "held"
     answer = wakeful("cancel", ready, "--as", "ada").out
     assert answer == f"run {ready}: to be cancelled: a worker undoes its effects first; was held\n"
-    assert "It is to be cancelled: ada asked for that at" in wakeful("why", ready).out
+    assert "The run is being cancelled: ada requested it at" in wakeful("why", ready).out
     wakeful("once", "app.py", code=None)
     (held,) = [one["id"] for one in wakeful("effects", "--state", "held", "--json").json["effects"]]
     assert f"wakeful effects confirm {held}" in wakeful("why", ready).out
@@ -66,7 +66,7 @@ def test_what_it_did_is_undone_once_it_is_known_what_that_is(wakeful, ready, fol
     assert (folder / "log").read_text() == "book room\nunbook room\n"
     run = wakeful("trace", ready, "--json").json
     assert (run["state"], run["reason"]) == ("cancelled", "cancelled by ada; undone: book")
-    assert "undone again: book" in wakeful("why", ready).out
+    assert "was undone: book" in wakeful("why", ready).out
     assert "undo book" in wakeful("trace", ready).out
 
 
@@ -93,7 +93,7 @@ def test_a_dead_letter_is_cancelled_and_what_it_did_undone(wakeful, folder):
     (folder / "app.py").write_text(APP.replace("    await run.act(charge)\n", '    raise Persistent("broken")\n'))
     (run,) = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--json").json["events"][0]["runs"]
     wakeful("once", "app.py", code=None)
-    assert f"`wakeful cancel {run}` too, and undoes what it did" in wakeful("why", run).out
+    assert f"`wakeful cancel {run}` also undoes its effects" in wakeful("why", run).out
     assert f"run {run}: to be cancelled: a worker undoes its effects first; was dead" in wakeful("cancel", run).out
     wakeful("once", "app.py", code=None)
     assert (folder / "log").read_text() == "book room\nunbook room\n"
@@ -108,8 +108,8 @@ def test_a_run_that_undoes_what_it_did_because_it_failed_says_so(wakeful, folder
     (folder / "app.py").write_text(source.replace("None:\n", refusal, 1))
     (run,) = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--json").json["events"][0]["runs"]
     wakeful("once", "app.py", code=None)
-    assert "It failed: Persistent: broken, at " in wakeful("why", run).out
-    assert "failed: Persistent: broken; what it did is undone first" in wakeful("trace", run).out
+    assert "The run failed: Persistent: broken, at " in wakeful("why", run).out
+    assert "failed: Persistent: broken; its effects are undone first" in wakeful("trace", run).out
     assert "failed, and its effects are already being undone" in wakeful("cancel", run, code=1).err
     (folder / "open").touch()
     (undo,) = wakeful("effects", "--state", "held", "--json").json["effects"]
@@ -118,4 +118,4 @@ def test_a_run_that_undoes_what_it_did_because_it_failed_says_so(wakeful, folder
     assert (folder / "log").read_text() == "book room\nunbook room\n"
     shown = wakeful("trace", run).out
     assert "dead  will fail the same way again; undone: book" in shown
-    assert "1 effect of it was undone again: book." in wakeful("why", run).out
+    assert "1 effect of the run was undone: book." in wakeful("why", run).out

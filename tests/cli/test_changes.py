@@ -24,7 +24,7 @@ def test_what_is_printed_can_be_run(wakeful, folder):
     (found,) = wakeful("changes", "app.py", "--json").json["databases"]
     assert (found["database"], found["error"]) == ("shop.db", None)
     shop.executescript(wakeful("changes", "app.py").out)
-    assert wakeful("changes", "app.py").out == "-- shop.db: nothing is to be done\n"
+    assert wakeful("changes", "app.py").out == "-- shop.db: nothing to do\n"
     shop.execute("insert into orders values (7)")
     assert shop.execute("select app, table_name, key from wakeful_change").fetchall() == [("desk", "orders", "7")]
     shop.executescript(wakeful("changes", "app.py", "--remove").out)
@@ -34,4 +34,4 @@ def test_what_is_printed_can_be_run(wakeful, folder):
 
 
 def test_an_app_without_change_tables(wakeful, tickets):
-    assert "nothing to make or to remove" in wakeful("changes", "app.py").err
+    assert "nothing to create or remove" in wakeful("changes", "app.py").err

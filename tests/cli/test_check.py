@@ -102,9 +102,9 @@ def test_variables_that_a_child_would_not_find_here(wakeful, folder, monkeypatch
         "app.heartbeat('HEARTBEAT.md', commands=True, environment=['NOT_THERE_EITHER'])\n"
     )
     assert [note for note in wakeful("check", "app.py", "--json").json["notes"] if "environment" in note] == [
-        "command given: environment K: the environment variable NOT_SET_HERE is not set here: it fails without it",
-        "command named: environment NOT_THERE_EITHER: not set here: its program does not get it",
-        "heartbeat heartbeat: environment NOT_THERE_EITHER: not set here: its program does not get it",
+        "command given: environment K: the environment variable NOT_SET_HERE is not set here; starting the child fails without it",
+        "command named: environment NOT_THERE_EITHER: not set here; the program does not get it",
+        "heartbeat heartbeat: environment NOT_THERE_EITHER: not set here; the program does not get it",
     ]
 
 
@@ -292,19 +292,19 @@ async def third(run: Run) -> None:
 LINES = {
     17: "agent first: run.call('secnd'): there is no such agent. Did you mean \"second\"?",
     19: "agent first: run.call('helper'): there is no such agent.",
-    20: "agent first: run.wait_for('paid.*'): give the one type to wait for, without *",
+    20: "agent first: run.wait_for('paid.*'): give exactly one type to wait for, without *",
     21: "agent first: run.wait_for: where: ",
     8: "agent first: run.sleep: ",
-    12: "agent first: other.emit inside run.transaction: it would not be the same again on resume.",
+    12: "agent first: other.emit inside run.transaction: its value would differ on resume.",
     24: "agent first: run.uuid inside run.transaction",
     28: "agent first: run.now inside run.transaction",
     49: "agent third: run.send('mial'): the app has no such channel. Did you mean \"mail\"?",
     50: "agent third: run.send('oops'): the app has no such channel. Known: log, mail.",
     53: "agent third: run.ask(to='mial'): the app has no such channel. Did you mean \"mail\"?",
-    38: "agent second: run.sleep inside run.lock: a run that waits is put away",
+    38: "agent second: run.sleep inside run.lock: a waiting run leaves memory",
     39: "agent second: run.ask inside run.lock",
     40: 'agent second: run.wait_for: unknown option "timeot". Did you mean "timeout"?',
-    35: "agent second: run.call('first') goes round in a circle: first → second → first.",
+    35: "agent second: run.call('first') closes a circle: first → second → first.",
 }
 
 
@@ -325,7 +325,7 @@ async def talk(run: Run) -> None:
     (folder / "app.py").write_text(text)
     found = wakeful("check", "app.py", "--json", code=1).json["problems"]
     assert [one.rpartition("(")[2] for one in found] == ["app.py:9)", "app.py:10)", "app.py:11)"]
-    assert 'emits=["ticket.*", "note"] is all that it may emit. Did you mean "note"?' in found[0]
+    assert 'the agent may emit only emits=["ticket.*", "note"]. Did you mean "note"?' in found[0]
     assert "agent talk: run.emit('note'): chaindepth is set by Wakeful" in found[1]
     assert "agent talk: run.emit('note'): source is set by Wakeful" in found[2]
     (folder / "app.py").write_text(text.replace('emits=["ticket.*", "note"]', 'emits="ticket.*"'))
@@ -340,7 +340,7 @@ def test_what_the_source_of_handlers_shows_to_be_wrong(wakeful, folder):
     (late,) = [one for one in found if "run.wait_for: timeout" in one]
     assert "'1x'" in late
     assert len(found) == len(LINES) + 1
-    assert "goes round in a circle" in wakeful("check", "app.py", code=1).err
+    assert "closes a circle" in wakeful("check", "app.py", code=1).err
 
 
 SURELY_FINE = """

@@ -178,7 +178,7 @@ def test_a_password_in_the_words_of_a_process_is_warned_of(place, start, how):
         "in the query": "postgresql://127.0.0.1:9/desk?password=planted-word",
     }[how]
     server = start("serve", "app.py", "--port", "0", "--store", store, env=SECRETS)
-    server.wait_for(r"the password in --store can be read by .*: give the address by WAKEFUL_STORE")
+    server.wait_for(r"can read the password in --store .*: set the address in WAKEFUL_STORE instead")
     assert "planted-word" not in server.output
 
 
@@ -294,7 +294,7 @@ NO_SECRETS = {"WAKEFUL_ENCRYPTION_KEYS": "", "WAKEFUL_TOKEN": "", "WAKEFUL_TOKEN
 def test_without_a_token_a_child_that_detaches_answers_nothing_and_people_are_told_why(place, start, wakeful):
     """Nothing tells it from a person's command, so neither is believed."""
     server, run, question = detached(place, start, **NO_SECRETS)
-    assert said(place).startswith("1 wakeful: to answer an approval needs a token, and spied began to work without one")
+    assert said(place).startswith("1 wakeful: to answer an approval needs a token, but spied was started without one")
     assert server.get(f"/v1/approvals/{question}")["state"] == "open"
     assert server.get(f"/v1/runs/{run}")["state"] == "waiting"
     words = (
@@ -325,14 +325,14 @@ def test_a_locked_app_is_opened_by_starting_it_with_a_token(place, start, wakefu
     run = server.get("/v1/runs")["runs"][0]["id"]
     detours = (("fork", run, "--from", "ask"), ("apps", "retire", "spied", "--live"))
     for words in (answer, *((*words, "--store", STORE) for words in detours)):
-        assert "or write App(…, programs_may_answer=True). Nothing was changed" in wakeful(*words, code=1).err
+        assert "or set App(…, programs_may_answer=True). Nothing was changed" in wakeful(*words, code=1).err
     with_token = {"authorization": f"Bearer {TOKEN}"}
     other = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="")  # beside the first, as a program of the app could start it
     refused = httpx2.post(
         f"{other.url}/v1/approvals/{question}/answer", json={"answer": True}, headers=with_token, trust_env=False
     )
     assert refused.status_code == 403, refused.text
-    assert "began to work without a token" in refused.json()["detail"]
+    assert "was started without a token" in refused.json()["detail"]
     other.stop()
     server.stop()
     wakeful(*answer, code=1)  # the lock stays while no server runs
@@ -398,7 +398,7 @@ def test_a_person_who_has_the_token_answers(place, start, wakeful, monkeypatch, 
         return
     told = wakeful(*answer, code=1).err
     assert "set WAKEFUL_TOKEN to it. Nothing was changed" in told
-    assert ("WAKEFUL_TOKEN is another one" in told) == bool(environment)
+    assert ("WAKEFUL_TOKEN is a different one" in told) == bool(environment)
     assert TOKEN not in told
 
 
@@ -471,7 +471,7 @@ def test_a_second_server_that_knows_the_token_replaces_it(place, start, wakeful,
     Server(start, place, **new)
     monkeypatch.setenv("WAKEFUL_TOKEN", SECRETS["WAKEFUL_TOKEN_NEXT"])
     answer = ("approvals", "answer", question, "yes", "--store", STORE)
-    assert "WAKEFUL_TOKEN is another one" in wakeful(*answer, code=1).err
+    assert "WAKEFUL_TOKEN is a different one" in wakeful(*answer, code=1).err
     monkeypatch.setenv("WAKEFUL_TOKEN", OTHER)
     assert "answered with true" in wakeful(*answer).out
 
@@ -486,7 +486,7 @@ def test_the_token_of_another_app_answers_nothing(place, start, wakeful, monkeyp
     monkeypatch.setenv("WAKEFUL_TOKEN", OTHER)
     answer = ("approvals", "answer", question, "yes", "--store", STORE)
     told = wakeful(*answer, code=1).err
-    assert "needs the token that the server of spied was started with, and WAKEFUL_TOKEN is another one" in told
+    assert "needs the token that the server of spied was started with, and WAKEFUL_TOKEN is a different one" in told
     headers = {"authorization": f"Bearer {OTHER}"}
     path = f"{url}/v1/approvals/{question}/answer"
     refused = httpx2.post(path, json={"answer": True}, headers=headers, trust_env=False, timeout=90)

@@ -26,14 +26,14 @@ def test_a_file_that_was_copied(wakeful, folder):
     shutil.copy("wakeful.db", "copy.db")
     ((verdict, text, remedy),) = doctor(wakeful, copy)
     assert verdict == "look"
-    assert text == f"a copy, made out of the file {folder / 'wakeful.db'}; no process has opened it here to write yet"
-    assert "the original is still there: stop one of them" in remedy
+    assert text == f"a copy of the file {folder / 'wakeful.db'}; no process has opened it for writing here yet"
+    assert "the original still exists: stop the processes of one copy" in remedy
     wakeful("migrate", "--store", copy)
     ((_, text, _),) = doctor(wakeful, copy)
     assert "it has been here since" in text
     (folder / "wakeful.db").unlink()
     ((_, _, remedy),) = doctor(wakeful, copy)
-    assert remedy.startswith("make sure that the original is not at work too")
+    assert remedy.startswith("make sure that no process uses the original")
     connection = apsw.Connection("copy.db")
     connection.execute("update wakeful_origin set began_at = began_at - 8 * 86400000000")
     connection.close()
@@ -59,8 +59,8 @@ def test_a_dump_that_was_restored_into_another_cluster(wakeful, folder, postgres
     restored = asyncio.run(restore())
     ((verdict, text, _),) = doctor(wakeful, restored)
     assert verdict == "look"
-    assert text.startswith("a copy, made out of another PostgreSQL cluster (system identifier ")
-    assert text.endswith("no process has opened it here to write yet")
+    assert text.startswith("a copy of another PostgreSQL cluster (system identifier ")
+    assert text.endswith("no process has opened it for writing here yet")
     wakeful("migrate", "--store", restored)
     ((_, text, _),) = doctor(wakeful, restored)
     assert "it has been here since" in text

@@ -202,7 +202,7 @@ class TestWhy:
 
     def test_a_run_tells_of_its_messages(self, wakeful, dead):
         story = wakeful("why", "1").out
-        assert "It sent 3 messages: 1 delivered, 2 dead." in story
+        assert "The run sent 3 messages: 1 delivered, 2 dead." in story
         assert f"The message to post ({dead[0]}) is dead" in story
 
 

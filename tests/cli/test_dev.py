@@ -23,7 +23,7 @@ def test_code_is_loaded_again_when_it_changes_and_errors_change_nothing(folder, 
 
     file.write_text("def broken(:\n")
     line = dev.wait_for("SyntaxError").string
-    assert line == "wakeful: app.py:1: SyntaxError: invalid syntax: def broken(: (still serving the code from before)"
+    assert line == "wakeful: app.py:1: SyntaxError: invalid syntax: def broken(: (still serving the previous code)"
     assert httpx2.get(f"{url}/healthz", trust_env=False).status_code == 200
 
     file.write_text(APP.format(name="after"))

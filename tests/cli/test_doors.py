@@ -89,7 +89,7 @@ def test_a_name_that_a_proxy_is_called_by_opens_nothing(serve):
 
 def test_with_webhooks_and_no_token_only_webhooks_are_open(serve):
     server, url = serve(app=APP + HOOK)
-    server.wait_for("no token: only webhooks and health are answered")
+    server.wait_for("no token: only webhooks and health checks are served")
     for headers in ((), ("X-Forwarded-For: 203.0.113.5",)):
         refused = send(url, "POST", "/v1/events", JSON, *headers, body=EVENT)
         assert refused.status == 403
@@ -134,7 +134,7 @@ def test_a_token_that_can_be_guessed_is_refused(wakeful, folder, monkeypatch, we
 def test_a_next_token_alone_is_refused(wakeful, folder, monkeypatch):
     (folder / "doors.py").write_text(APP)
     monkeypatch.setenv("WAKEFUL_TOKEN_NEXT", TOKEN)
-    assert "set WAKEFUL_TOKEN to the present one" in wakeful("serve", "doors.py", "--port", "0", code=1).err
+    assert "set WAKEFUL_TOKEN to the current one" in wakeful("serve", "doors.py", "--port", "0", code=1).err
 
 
 def test_a_new_token(wakeful):
@@ -164,7 +164,7 @@ def test_wrong_tokens_are_slowed_counted_and_logged_without_the_token(serve):
     assert astray.status == 429  # else it would tell, unslowed, which token is right
     told = send(url, "GET", "/readyz", RIGHT).json["parts"]["tokens"]
     assert told == {"ok": True, "wrong": 14, "slowed": 4}
-    server.wait_for("wrong tokens of this address are answered 429 now")
+    server.wait_for("wrong tokens from this address now get 429")
     lines = [json.loads(line) for line in server.seen if '"level":"warning"' in line]
     assert len(lines) == 11
     assert [one["address"] for one in lines] == ["127.0.0.1"] * 11

@@ -148,7 +148,7 @@ def test_one_is_shown_for_people(wakeful, held):
         "charge(12)",
         "agent pay, run ",
         "called once",
-        "because: TimeoutError: no answer. Whether charge was done is not known",
+        "because: TimeoutError: no answer. It is unknown whether charge was done",
         "error: TimeoutError: no answer",
         "its action returns text",
         f"""wakeful effects confirm {held[:10]} --result '"…"'""",

@@ -52,7 +52,7 @@ def test_a_large_event_does_not_slip_past_a_condition(folder, start, wakeful, mo
     assert "units" in became["tidy"]["reason"]
     assert {one["key"] for one in alarms} == {"condition/guarded/inspect", "condition/guarded/tidy"}
     story = wakeful("why", "large").out.replace("\n", " ")
-    assert "Agent inspect did nothing, because it could not be told whether the event is for it" in story
+    assert "Agent inspect did nothing, because its condition could not be evaluated" in story
     assert "--denied" in story
     monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)  # a person's: the server had one
     handed = wakeful("replay", "--events", "order.placed", "--from", "1h", "--agent", "inspect", "--denied", "--json")

@@ -52,10 +52,10 @@ def test_what_another_one_did_is_told_apart(wakeful, family):
     assert f"effect charge(5)  confirmed  by run {family}\n" in waiting
     assert f"message to out 5  delivered  by run {family}\n" in waiting
     story = wakeful("why", f"{family}.1").out
-    assert f"1 effect is confirmed by run {family} of the same event, and found instead of repeated: charge." in story
+    assert f"1 effect is confirmed by run {family} of the same event and reused instead of repeated: charge." in story
     assert "message" not in story
     wakeful("once", "app.py")
-    assert "It sent 1 message" in wakeful("why", family).out
+    assert "The run sent 1 message" in wakeful("why", family).out
     again = wakeful("trace", f"{family}.1", "--json").json
     assert [one["run"] for one in again["deliveries"]] == [family]
     assert again["outcome"]["delivery"] == "none"
@@ -64,6 +64,6 @@ def test_what_another_one_did_is_told_apart(wakeful, family):
 @pytest.mark.parametrize("asked", ["1", ""])
 def test_why_of_the_first_tells_of_the_others(wakeful, family, asked):
     story = wakeful("why", asked or family).out
-    assert f"as run {family}.1, which is ready: `wakeful why {family}.1` tells" in story
-    assert "It was done again at" in story
-    assert "It was done again" not in wakeful("why", f"{family}.1").out
+    assert f"as run {family}.1, which is ready: see `wakeful why {family}.1`" in story
+    assert "The run was repeated at" in story
+    assert "The run was repeated" not in wakeful("why", f"{family}.1").out

@@ -70,7 +70,7 @@ def test_a_check_is_run_now(wakeful, desk):
     shown = wakeful("heartbeat").out
     assert "OSError: no mail server" in shown
     assert "about Disk space" in shown
-    assert "Check heartbeat/mail failed, with OSError: no mail server." in wakeful("why", mail["run"]).out
+    assert "Check heartbeat/mail failed with OSError: no mail server." in wakeful("why", mail["run"]).out
 
 
 def test_a_check_that_there_is_not(wakeful, desk):

@@ -67,7 +67,7 @@ def test_an_inbox_link_to_another_file_is_not_read(folder, serve):
     found = quarantined(url, 2)
     assert set(found) == {"early.md", "late.md"}
     assert all(
-        reason.startswith("is a link, or lies behind one, and links are not followed") for reason in found.values()
+        reason.startswith("is a link, or is behind one, and links are not followed") for reason in found.values()
     )
     runs = httpx2.get(f"{url}/v1/runs", trust_env=False, timeout=30).json()["runs"]
     assert [one["event"]["id"] for one in runs] == ["a.md@1"]
@@ -87,7 +87,7 @@ def test_a_file_that_is_too_large_is_quarantined_by_its_name(folder, serve):
     (folder / "inbox" / "a.md").write_text("a note")
     server.wait_for("told of a.md")
     assert quarantined(url, 1) == {
-        "large.md": "is larger than max_size (50 MB): it is not read. Raise max_size, or remove it. It is told by itself then"
+        "large.md": "is larger than max_size (50 MB) and is not read. Raise max_size, or remove it. It is told by itself then"
     }
 
 

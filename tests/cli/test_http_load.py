@@ -243,11 +243,7 @@ def test_an_answer_that_is_waited_for_is_not_cut(serve):
     ("name", "value", "said"),
     [
         ("HEADERS_WITHIN", "soon", "WAKEFUL_HTTP_HEADERS_WITHIN: 'soon' is not a duration"),
-        (
-            "LEAST_SPEED",
-            "fast",
-            "WAKEFUL_HTTP_LEAST_SPEED must be the bytes of a second, like 1KiB or 500B, not 'fast'",
-        ),
+        ("LEAST_SPEED", "fast", "WAKEFUL_HTTP_LEAST_SPEED must be bytes per second, like 1KiB or 500B, not 'fast'"),
         ("CONNECTIONS", "0", "WAKEFUL_HTTP_CONNECTIONS must be a whole number from 1, like 200, not '0'"),
         ("CONNECTIONS", "600", "WAKEFUL_HTTP_CONNECTIONS=600 needs 1200 file descriptors"),
     ],

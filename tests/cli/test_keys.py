@@ -142,7 +142,7 @@ def test_rotate_strict_says_so_and_plain_text_is_refused_from_then_on(wakeful, t
         "emit", "app.py", "ticket.created", "--data", '{"title": "plain"}', "--id", "first"
     )  # before there was a key
     use(monkeypatch, OLD)
-    assert "is not bound" not in wakeful("keys").out
+    assert "are not bound" not in wakeful("keys").out
     assert "the store is strict" in wakeful("keys", "rotate", "--strict").out
     assert wakeful("keys", "--json").json["strict"] is True
     assert "strict: plain text" in wakeful("keys").out
@@ -157,7 +157,7 @@ def test_rotate_strict_says_so_and_plain_text_is_refused_from_then_on(wakeful, t
     assert "forged" not in told
     answer = wakeful("keys", "rotate", "--json", code=1).json
     assert "wakeful_event.envelope" in answer["tampered"][0]
-    assert "1 payload is left as it is" in wakeful("keys", "rotate", code=1).err
+    assert "1 payload was left unchanged" in wakeful("keys", "rotate", code=1).err
     monkeypatch.setenv("WAKEFUL_ENCRYPTION_STRICT", "1")
     wakeful("runs")
     database.execute("delete from wakeful_cipher where id like 'strict%'")

@@ -129,7 +129,7 @@ def test_nothing_yet_says_what_to_do(wakeful, tickets):
 @pytest.mark.parametrize("content", [b"hello, this is not a database, only some text that is long enough" * 20, b""])
 def test_a_file_that_is_no_store_stays_as_it_is(wakeful, folder, content):
     (folder / "wakeful.db").write_bytes(content)
-    assert "is not a store of Wakeful" in wakeful("runs", code=1).err
+    assert "is not a Wakeful store" in wakeful("runs", code=1).err
     assert (folder / "wakeful.db").read_bytes() == content
     assert [one.name for one in folder.iterdir()] == ["wakeful.db"]
 
@@ -179,7 +179,7 @@ def test_on_postgresql(wakeful, tickets, postgres_dsn):
     wakeful("once", "app.py", *store)
     (run,) = wakeful("runs", "--state", "dead", "--json", *store).json["runs"]
     assert wakeful("trace", run["id"][:8], "--json", *store).json["id"] == run["id"]
-    assert "It is dead" in wakeful("why", "1", *store).out
+    assert "The run is dead" in wakeful("why", "1", *store).out
     assert load_app("app.py").store is None
 
 

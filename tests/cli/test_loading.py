@@ -97,7 +97,7 @@ def test_a_file_may_have_any_name(name):
             "from wakeful import App, on\n"
             + ONE
             + "@app.agent(on('a'))\nasync def f(run): ...\n@app.agent(on('b'), name='f')\nasync def g(run): ...\n",
-            "agent f (app.py:6): app one has an agent of that name already (app.py:4)",
+            "agent f (app.py:6): app one already has an agent of that name (app.py:4)",
         ),
         (
             ONE + "from wakeful import on\n@app.agent(on('a'), ownr='x')\nasync def f(run): ...\n",

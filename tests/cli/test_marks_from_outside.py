@@ -81,7 +81,7 @@ def test_an_attribute_of_a_message_does_not_make_it_an_event(served):
     for trust in (False, True):
         answer = client.post(f"/v1/quarantine/{one['key']}/release", json={"trust": trust})
         assert answer.status_code == 422, answer.text
-        assert "it is no notification of S3" in answer.json()["detail"]
+        assert "not an S3 notification" in answer.json()["detail"]
     assert [one["key"] for one in kept(client)] == [one["key"]]
     assert runs(client, "review") == []
     assert client.get("/v1/events", params={"id": "real-delivery"}).json()["events"] == []

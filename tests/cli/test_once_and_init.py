@@ -88,7 +88,7 @@ def test_a_message_that_waits_is_tried_now_or_discarded(wakeful, folder):
     wakeful("emit", "app.py", "x")
     wakeful("once", "app.py")
     (delivery,) = wakeful("deliveries", "--json").json["deliveries"]
-    assert "1 message for channel slow of app a, the oldest since" in wakeful("doctor", code=1).out
+    assert "1 message for channel slow of app a, the oldest for" in wakeful("doctor", code=1).out
     what = f"delivery {delivery['id']} to channel slow"
     assert wakeful("deliveries", "replay", delivery["id"]).out == f"{what}: tried now, was pending\n"
     assert wakeful("deliveries", "discard", delivery["id"], "--note", "old").out == f"{what}: discarded, was pending\n"
@@ -146,7 +146,7 @@ def test_its_test_runs_too(wakeful, folder):
 def test_nothing_is_overwritten(wakeful, folder):
     (folder / "README.md").write_text("mine")
     assert wakeful("init", code=1).err == (
-        "wakeful: README.md is there already, and nothing is overwritten: name another folder\n"
+        "wakeful: README.md already exists and is not overwritten: name another folder\n"
     )
     assert [one.name for one in folder.iterdir()] == ["README.md"]
     assert (folder / "README.md").read_text() == "mine"

@@ -43,7 +43,7 @@ def test_with_json_logs_nothing_but_json_is_printed(tickets, start):
     process.signal(signal.SIGINT)
     assert process.end() == 0
     messages = [line["message"] for line in lines(process.output)]
-    assert "paused: `wakeful resume all` lets it begin" in messages
+    assert "paused: start with `wakeful resume all`" in messages
     assert messages[-1] == "stopped"
 
 

@@ -74,7 +74,7 @@ def test_without_the_script(module):
         (["runs", "--jsn"], 'wakeful: runs: there is no option "--jsn". Did you mean "--json"?\n'),
         (["runs", "--state", "daed"], 'wakeful: runs: --state: no state "daed". Did you mean "dead"?\n'),
         (["runs", "--limit", "0"], 'wakeful: runs: --limit: "0" is not a whole number from 1 to 500\n'),
-        (["runs", "extra"], 'wakeful: runs: "extra" is one argument too many; see wakeful runs --help\n'),
+        (["runs", "extra"], 'wakeful: runs: unexpected argument "extra"; see wakeful runs --help\n'),
         (["serve", "app.py", "--grace", "soon"], "wakeful: serve: --grace: 'soon' is not a duration"),
         (["trace"], "wakeful: ID is missing: wakeful trace"),
         (["remind"], "wakeful: WHEN and TEXT are missing: wakeful remind"),
@@ -84,7 +84,7 @@ def test_without_the_script(module):
         (["emit", "app.py", "a", "--data", "@none.json"], "wakeful: --data @none.json: No such file"),
         (["emit", "app.py", "a", "--set", "x"], "wakeful: --set x: write NAME=VALUE"),
         (["emit", "app.py", "a", "--set", "expirytime=soon"], 'wakeful: emit: expirytime is "soon"'),
-        (["emit", "a", "--url", "x", "--store", "sqlite:///a.db"], "wakeful: emit --url takes no --store"),
+        (["emit", "a", "--url", "x", "--store", "sqlite:///a.db"], "wakeful: emit --url does not take --store"),
         (["emit", "a", "--url", "ftp://x"], "wakeful: --url ftp://x: write it like http://"),
     ],
 )

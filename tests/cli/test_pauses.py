@@ -53,7 +53,7 @@ def test_pausing_an_agent(wakeful, desk):
     assert states(wakeful) == {"triage": "ready", "bill": "done"}
     (run,) = wakeful("runs", "--agent", "triage", "--state", "ready", "--json").json["runs"]
     told = wakeful("why", run["id"]).out
-    assert "by ada (wrong prices): nothing of it is claimed." in told
+    assert "by ada (wrong prices): no run of it is claimed." in told
     assert "wakeful resume triage" in told
     assert wakeful("resume", "triage").out == "agent triage (app desk) is resumed\n"
     wakeful("once", "app.py")
@@ -153,7 +153,7 @@ def test_beginning_paused(wakeful, desk, start, command):
     wakeful("emit", "app.py", "ticket.created", "--id", "b")
     words = ["--port", "0"] if command == "serve" else []
     server = start(command, "app.py", "--paused", *words)
-    server.wait_for("paused: `wakeful resume all` lets it begin")
+    server.wait_for("paused: start with `wakeful resume all`")
     server.wait_for("wakeful: (serving|working for) desk")
     assert states(wakeful) == {"triage": "ready", "bill": "ready"}
     wakeful("resume", "all")

@@ -106,7 +106,7 @@ def test_doctor_names_older_files_and_open_folders(reports, wakeful):
     found = privacy(wakeful)
     assert found["other users can read data/inner/reports.db (mode 0644)"] == "chmod go-rwx data/inner/reports.db"
     assert found["other users can read and change out.jsonl (mode 0666)"] == "chmod go-rwx out.jsonl"
-    words = f"other users can put files into, and take ours out of, the folder {reports} (mode 0777)"
+    words = f"other users can add files to, and remove ours from, the folder {reports} (mode 0777)"
     assert found[words] == f"chmod go-rwx {reports}"
     assert any(str(old.relative_to(reports)) in one for one in found)
     for path in (store, out, old, old.parent, reports, store.parent):
@@ -131,5 +131,5 @@ async def test_a_channel_whose_file_others_read(tmp_path):
 
 @pytest.mark.parametrize("mode", [0o777, 0o400, "0640", 0o040])
 def test_modes_that_cannot_be(mode):
-    with pytest.raises(ConfigError, match="mode must be one with which this user reads and writes it"):
+    with pytest.raises(ConfigError, match="mode must let this user read and write the file"):
         file("out.jsonl", mode=mode)

@@ -148,7 +148,7 @@ def test_discard_ends_it_for_good(wakeful, dead):
         (("replay", "--events", "order.paid", "--agent", "a", "--from", "2h", "--all"), "--events takes no --all"),
         (
             ("replay", "--events", "order.paid", "--agent", "a", "--from", "whenever"),
-            '"whenever" is no time that can be read',
+            '"whenever" cannot be read as a time',
         ),
         (("replay", "--events", "order.paid", "--agent", "a", "--from", "1h", "--to", "2h"), "is not before"),
         (("replay", "--events", "ordre.paid", "--agent", "a", "--from", "2h"), "no stored event matches: ordre.paid"),
@@ -191,10 +191,10 @@ def test_every_error_and_remedy_is_kept_after_two_replays(wakeful, folder, dead)
     first, second = shown.index("by ada"), shown.index("by bob")
     assert shown.index("attempt 1") < first < shown.index("attempt 2") < second
     story = wakeful("why", dead[0]).out
-    assert "It was given up at" in story
+    assert "The run was given up at" in story
     assert "ada replayed it with edited data at" in story
     assert "bob replayed it with edited data at" in story
-    assert "1 effect of it is confirmed and will not be repeated: charge." in story
+    assert "1 effect of the run is confirmed and will not be repeated: charge." in story
     kept = wakeful("dead", "show", dead[0], "--json").json
     assert kept["event"]["data"] == {"amount": 0, "where": "nowhere 0"}
     assert [one["error"]["steps"][0]["error"]["message"] for one in kept["remedies"]] == [
@@ -225,7 +225,7 @@ def test_ctrl_c_stops_it_and_the_same_command_goes_on(wakeful, start, dead):
     replaying.signal(signal.SIGINT)
     assert replaying.end() == 130
     assert "1 of 3 dead letters is ready again" in replaying.output
-    assert "stopped; the same command goes on where it stopped" in replaying.output
+    assert "stopped; run the same command again to continue" in replaying.output
     assert wakeful("replay", "--all", "--rate", "max").out == "2 of 2 dead letters are ready again\n"
 
 

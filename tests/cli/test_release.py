@@ -61,7 +61,7 @@ def test_it_lets_out_all_of_it(wakeful, folder, held):
     assert [(one["verb"], one["operator"], one["note"]) for one in run["remedies"]] == [("release", "ada", "seen")]
     assert (folder / "booked").read_text() == "1\n"
     assert "HELP!" in (folder / "ops.jsonl").read_text()
-    assert "ada let its output out as it is" in wakeful("why", held).out
+    assert "ada released its output unchanged" in wakeful("why", held).out
 
 
 def test_as_json(wakeful, held):
@@ -98,18 +98,18 @@ def test_both_kinds_of_hold_are_listed_with_their_reason_and_what_to_do(wakeful,
     only = wakeful("runs", "--held", "--agent", "review").out
     assert "wakeful effects" not in only
     found = {one["what"]: one for one in wakeful("doctor", "--json", code=None).json["findings"]}
-    assert (found["held"]["text"], found["held"]["remedy"]) == ("2 runs for a person", "wakeful runs --held")
+    assert (found["held"]["text"], found["held"]["remedy"]) == ("2 runs held for a person", "wakeful runs --held")
 
 
 def test_its_story_names_the_check_and_the_three_ways_on(wakeful, held):
     story = wakeful("why", held).out
-    assert "1 staged effect of it waits for its release: book." in story
-    assert "It would send 1 message, held together with its output." in story
-    assert "It is held for a person (check polite: no exclamation marks)." in story
+    assert "1 staged effect of the run waits for its release: book." in story
+    assert "The run has 1 message to send, held together with its output." in story
+    assert "The run is held for a person (check polite: no exclamation marks)." in story
     for command in ("release", "replay", "dead discard"):
         assert f"`wakeful {command} {held}`" in story
     (delivery,) = wakeful("deliveries", "--json").json["deliveries"]
-    assert "It is held, because the output of its run did not pass." in wakeful("why", delivery["id"]).out
+    assert "It is held, because the output of its run did not pass its checks." in wakeful("why", delivery["id"]).out
     assert "`wakeful release RUN`" in wakeful("deliveries", "replay", delivery["id"], code=1).err
 
 
@@ -143,12 +143,12 @@ def test_an_output_whose_state_has_moved_on_is_not_offered_for_release(wakeful, 
     (folder / "app.py").write_text(OUTDATED)
     (held,) = wakeful("emit", "app.py", "ticket.created", "--json").json["events"][0]["runs"]
     wakeful("once", "app.py", code=None)
-    assert f"`wakeful release {held}` lets it out as it is" in wakeful("why", held).out
+    assert f"`wakeful release {held}` releases it unchanged" in wakeful("why", held).out
     assert "`wakeful release RUN`" in wakeful("runs", "--held").out
     assert wakeful("trace", held, "--json").json["outdated"] is False
     wakeful("state", "set", "review", '{"count": 7}')
     story = wakeful("why", held).out
-    assert "It cannot be let out as it is: the state of agent review was changed since it read that." in story
+    assert "It cannot be released unchanged: the state of agent review has changed since the run read it." in story
     assert "wakeful release" not in story
     listed = wakeful("runs", "--held").out
     assert "the agent's state has changed since, so this output cannot be released" in listed

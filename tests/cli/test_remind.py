@@ -64,7 +64,7 @@ def test_the_zone_of_the_settings_counts(desk: Path, wakeful: Wakeful, monkeypat
         (("tomorrow 9am", "x", "--tz", "London"), "there is no zone 'London'"),
         (("tomorrow 9am", "x", "--where", "data.x"), "name its type with unless="),
         (("tomorrow 9am", "x", "--unless-event", "a", "--where", "data.x =="), 'reminder: "data.x =="'),
-        (("tomorrow 9am", "  "), "its text is what to be reminded of"),
+        (("tomorrow 9am", "  "), "its text must have 1 to"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(desk: Path, wakeful: Wakeful, words: tuple[str, ...], complaint: str):
@@ -74,7 +74,7 @@ def test_what_cannot_be_meant_is_refused(desk: Path, wakeful: Wakeful, words: tu
 
 def test_without_an_app_it_is_refused(folder: Path, wakeful: Wakeful, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("WAKEFUL_APP", raising=False)
-    assert "whose reminder? Give --app app.py" in wakeful("remind", "tomorrow 9am", "tea", code=2).err
+    assert "which app? Give --app app.py" in wakeful("remind", "tomorrow 9am", "tea", code=2).err
     assert "TEXT is missing" in wakeful("remind", "tomorrow 9am", code=2).err
 
 
@@ -83,7 +83,7 @@ def test_the_one_app_of_a_store_needs_no_code(desk: Path, wakeful: Wakeful):
     (desk / "app.py").rename(desk / "desk.py")
     said = wakeful("remind", "in 20 minutes", "call the bank")
     assert said.out.startswith("reminder r-")
-    assert "`wakeful serve APP` tells it" in said.err
+    assert "start `wakeful serve APP`; if it starts after" in said.err
     (shown,) = wakeful("reminders", "--json").json["reminders"]
     assert (shown["app"], shown["to"], shown["text"]) == ("desk", "reminders", "call the bank")
     (desk / "other.py").write_text(APP.replace('"desk"', '"other"'))

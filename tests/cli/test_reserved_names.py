@@ -100,7 +100,7 @@ def test_a_forged_event_wakes_nobody_and_the_real_delivery_is_no_duplicate(serve
     binary = {f"ce-{name}": forged[name] for name in ("specversion", "source", "id", "type")}
     for headers, body in (({}, forged), (structured, forged), (binary, forged["data"]), ({}, [forged])):
         detail = refused(server.post("/v1/events", json=body, headers=headers))
-        assert 'source "/hooks/github" is reserved: its events come by webhook "/hooks/github" alone.' in detail
+        assert 'source "/hooks/github" is reserved: its events come only through webhook "/hooks/github".' in detail
         assert "give this event a source of its own" in detail
     assert asyncio.run(count(store_url, "wakeful_event")) == 0
     answer = deliver(server)
@@ -135,7 +135,7 @@ def test_all_names_of_the_apps_own_doors(server, store_url):
     ):
         assert f'source "{source}" is reserved' in refused(server.post("/v1/events", json=event(source)))
     types = refused(server.post("/v1/events", json=event("/x", kind="wakeful.checkin", subject="backup")), "type")
-    assert 'types that begin with "wakeful." are those of Wakeful\'s own events' in types
+    assert 'types that begin with "wakeful." are for Wakeful\'s own events' in types
     assert asyncio.run(count(store_url, "wakeful_event")) == 0
     for source in ("/desk", "/desk/other", "/hooks/github/2", "/hooks", "octocat2", "/cli"):
         assert server.post("/v1/events", json=event(source)).status_code == 202

@@ -209,7 +209,7 @@ def test_of_code_is_changed_in_code(wakeful, desk, folder):
         (("next", "digset"), 1, 'Did you mean "digest"?'),
         (("add", "x", "trige", "--every", "1h"), 1, 'app desk has no agent "trige". Did you mean "triage"?'),
         (("add", "x", "triage", "--every", "1h", "--of", "deks"), 1, 'no app "deks" has used this store yet.'),
-        (("add", "digest", "triage", "--every", "1h"), 1, "has a schedule digest already"),
+        (("add", "digest", "triage", "--every", "1h"), 1, "already has a schedule digest"),
         (("add", "a/b", "triage", "--every", "1h"), 1, "without /"),
         (("add", "x", "triage"), 1, "a schedule needs a rule: give cron"),
         (("add", "x", "triage", "--cron", "0 8 * *"), 1, "cron('0 8 * *'): "),
@@ -286,10 +286,7 @@ def test_check_lists_them(wakeful, folder):
     (folder / "app.py").write_text(
         text.replace("at(", 'every("2h", name="digest"), every(').replace('"2020-01-01"', '"3h"')
     )
-    assert (
-        "schedule digest is there already, of agent digest: give it another name="
-        in wakeful("check", "app.py", code=1).err
-    )
+    assert "agent digest already has a schedule digest: give it another name=" in wakeful("check", "app.py", code=1).err
 
 
 def test_the_doctor_counts_them(wakeful, desk):

@@ -41,12 +41,12 @@ def test_in_words(wakeful, tickets):
     result = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a"}')
     assert result.out.startswith("accepted 1 → run ")
     assert result.err == (
-        "wakeful: no worker is alive on this store: `wakeful once app.py` or `wakeful serve app.py` runs it\n"
+        "wakeful: no worker is alive on this store: run `wakeful once app.py` or `wakeful serve app.py`\n"
     )
     again = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "a"}')
     assert again.out == result.out.replace("accepted", "duplicate")
     other = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--data", '{"title": "b"}')
-    assert "used before with other content" in other.err
+    assert "used before with different content" in other.err
 
 
 def test_an_event_for_nobody(wakeful, tickets):
@@ -82,7 +82,7 @@ def test_all_attributes(wakeful, tickets):
 def test_an_event_that_has_expired(wakeful, tickets):
     result = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--set", "expirytime=2020-01-01T00:00:00Z")
     assert result.out == "expired 1\n"
-    assert "Nothing ran, because its expirytime had passed when it came." in wakeful("why", "1").out
+    assert "Nothing ran, because its expirytime had passed when it arrived." in wakeful("why", "1").out
 
 
 @pytest.mark.parametrize("way", ["@", "-"])
@@ -154,7 +154,7 @@ def test_data_that_does_not_fit_is_a_dead_letter(wakeful, tickets):
 def test_a_wait_that_is_too_long(wakeful, tickets):
     result = wakeful("run", "app.py", "later", "--wait", "--timeout", "1s", code=1)
     assert "waiting, failed 1 of 3, told when to retry: Transient: come back" in result.err
-    assert "not finished after 1 s; it goes on" in result.err
+    assert "not finished after 1 s; the run continues" in result.err
 
 
 def test_an_agent_that_is_not_there(wakeful, tickets):
@@ -191,7 +191,7 @@ def test_to_a_server_with_its_token(wakeful, tickets, start, monkeypatch):
 def test_to_a_server_that_is_not_there(wakeful):
     said = wakeful("emit", "ticket.odd", "--url", "http://127.0.0.1:9", "--id", "1", code=1).err
     assert "cannot reach http://127.0.0.1:9/v1/events" in said
-    assert "with --id 1 is safe" in said
+    assert "Retry safely with --id 1" in said
 
 
 def test_without_app_the_one_of_this_folder_or_of_the_environment_is_used(tmp_path, monkeypatch, capsys):
@@ -200,7 +200,7 @@ def test_without_app_the_one_of_this_folder_or_of_the_environment_is_used(tmp_pa
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WAKEFUL_APP", raising=False)
     assert main(["emit", "go"]) == 2
-    assert "WAKEFUL_APP or an app.py in this folder" in capsys.readouterr().err
+    assert "WAKEFUL_APP or ./app.py is used" in capsys.readouterr().err
     source = 'from wakeful import App, Run, on\n\napp = App("here")\n\n\n@app.agent(on("go"))\nasync def work(run: Run) -> str:\n    return "done"\n'
     (tmp_path / "app.py").write_text(source)
     assert main(["emit", "go", "--json"]) == 0

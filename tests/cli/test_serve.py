@@ -163,7 +163,7 @@ def _processes():
 def test_a_token_guards_it_beyond_loopback(slow, start, wakeful):
     refused = wakeful("serve", "slow.py", "--host", "0.0.0.0", "--port", "0", code=1)
     assert refused.err == (
-        "wakeful: --host 0.0.0.0 can be reached from other machines, and there is no token: "
+        "wakeful: --host 0.0.0.0 can be reached from other machines, but there is no token: "
         "set WAKEFUL_TOKEN (`wakeful token` prints one), or bind to 127.0.0.1\n"
     )
     server = start("serve", "slow.py", "--host", "0.0.0.0", "--port", "0", env={"WAKEFUL_TOKEN": TOKEN})
@@ -185,7 +185,7 @@ def test_a_port_that_is_taken(slow, wakeful):
 
 def test_a_host_that_is_none(slow, wakeful, monkeypatch):
     monkeypatch.setenv("WAKEFUL_TOKEN", TOKEN)
-    assert "is the name right?" in wakeful("serve", "slow.py", "--host", "no.such.host.invalid", code=1).err
+    assert "check the host name" in wakeful("serve", "slow.py", "--host", "no.such.host.invalid", code=1).err
 
 
 def test_a_worker_has_no_http(slow, start, wakeful):

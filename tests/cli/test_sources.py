@@ -100,7 +100,7 @@ class TestSources:
         assert "the tape is torn: mend it; not read" in wakeful("sources").out
         (finding,) = [one for one in wakeful("doctor", "--json", code=1).json["findings"] if one["what"] == "sources"]
         assert "fails: the tape is torn: mend it; not read" in finding["text"]
-        assert "cannot be read since" in wakeful("why", "tape.txt").out
+        assert "Reading it has failed since" in wakeful("why", "tape.txt").out
 
     def test_the_doctor_looks_at_them(self, wakeful, read_once):
         findings = wakeful("doctor", "--json", code=1).json["findings"]
@@ -169,7 +169,7 @@ class TestQuarantine:
         assert "No such file" in wakeful("quarantine", "show", key, "--raw", "no/raw.bin", code=2).err
         assert 'nothing "none" in quarantine' in wakeful("quarantine", "show", "none", code=1).err
         told = wakeful("why", key).out
-        assert "put in quarantine" in told
+        assert "quarantined" in told
         assert f"wakeful quarantine release APP {key}" in told
         assert wakeful("why", key[:8]).out == told
 

@@ -134,10 +134,10 @@ def test_a_run_that_waits_for_its_turn_says_whose_it_is(wakeful, kept):
     assert (first["state"], second["state"]) == ("waiting", "ready")
     story = wakeful("why", "second").out
     assert (
-        f"It waits for its turn: runs of agent later go one after the other, and run {first['id']} has the state."
+        f"The run waits for its turn: runs of agent later execute one at a time, and run {first['id']} holds the state."
         in story
     )
-    assert "It waits until" in wakeful("why", "first").out
+    assert "The run waits until" in wakeful("why", "first").out
     assert f"run {first['id']} holds it now" in wakeful("state", "show", "later").out
 
 

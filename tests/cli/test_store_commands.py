@@ -17,7 +17,7 @@ ALL = ", ".join(migration.label for migration in migrations("sqlite"))
 
 
 def test_migrate_sqlite(wakeful, folder):
-    assert wakeful("migrate", "--plan").out == f"sqlite:///wakeful.db: to be applied {ALL}\n"
+    assert wakeful("migrate", "--plan").out == f"sqlite:///wakeful.db: to apply: {ALL}\n"
     assert not (folder / "wakeful.db").exists()
     assert wakeful("migrate", "--as", "ada").out == f"sqlite:///wakeful.db: applied {ALL}\n"
     assert wakeful("migrate").out == "sqlite:///wakeful.db is already up to date\n"
@@ -50,8 +50,8 @@ def test_a_schema_that_is_ahead(wakeful, folder):
 
 def test_migrate_postgresql(wakeful, folder, postgres_dsn):
     store = ("--store", postgres_dsn)
-    assert "to be applied 0001_engine" in wakeful("migrate", "--plan", *store).out
-    assert "to be applied 0001_engine" in wakeful("migrate", "--plan", *store).out
+    assert "to apply: 0001_engine" in wakeful("migrate", "--plan", *store).out
+    assert "to apply: 0001_engine" in wakeful("migrate", "--plan", *store).out
     applied = wakeful("migrate", *store).out
     assert "applied 0001_engine" in applied
     assert "postgres:…@" in applied
@@ -97,7 +97,7 @@ def test_doctor_says_that_each_start_compiles_anew(tickets, start, tmp_path):
     places = {"PYTHONPYCACHEPREFIX": str(tmp_path / "no bytecode"), "COLUMNS": "300"}
     may_not = start("doctor", env={**places, "PYTHONDONTWRITEBYTECODE": "1"})
     may_not.end()
-    assert "compiled anew at each start" in may_not.output
+    assert "compiles Wakeful again at each start" in may_not.output
     may = start("doctor", env={**places, "PYTHONDONTWRITEBYTECODE": ""})
     may.end()
     assert "compiled anew" not in may.output

@@ -86,7 +86,7 @@ async def test_a_redirect_does_not_take_the_token_along(say, words):
         async with Receiver(Reply(307, headers={"Location": leads})) as server:
             code, said = await say(*words, "--url", f"http://127.0.0.1:{server.port}")
         assert code == 1
-        assert f"answered 307: it leads to http://127.0.0.1:{other.port}/v1/events?token=…, and redirects" in said
+        assert f"answered 307: it redirects to http://127.0.0.1:{other.port}/v1/events?token=…, and redirects" in said
         assert other.requests == []
 
 

@@ -52,9 +52,9 @@ def test_a_run_that_waits(wakeful, tickets):
     assert "Transient: come back" in shown
     assert "waiting  failed 1 of 3, told when to retry, due in" in shown
     story = wakeful("why", run["id"]).out
-    assert "It failed at " in story
+    assert "The run failed at " in story
     assert "Transient: come back." in story
-    assert "It waits until " in story
+    assert "The run waits until " in story
     assert "(failed 1 of 3, told when to retry)" in story
     assert "No worker is alive on this store" in story
 
@@ -70,11 +70,11 @@ def test_the_story_of_an_event(wakeful, tickets):
     wakeful("once", "app.py")
     story = wakeful("why", "1").out
     assert story.startswith("Event 1 of type ticket.created came from /web at ")
-    assert "It was delivered 2 more times; that started nothing" in story
-    assert "it came with other content under the same source and id" in story
+    assert "It was delivered 2 more times, which started nothing" in story
+    assert "it arrived again with different content" in story
     assert "Agent page did nothing, because its condition was not met: " in story
     assert "Agent triage took it as run " in story
-    assert "It is done: finished at " in story
+    assert "The run is done: it finished at " in story
 
 
 def test_the_story_as_json(wakeful, tickets):
@@ -141,10 +141,10 @@ def shop(wakeful, folder):
 
 def test_why_takes_every_kind_of_id(wakeful, shop):
     told = wakeful("why", shop["sell"]).out
-    assert 'It returned {"receipt":"charged 20"}.' in told
+    assert 'The run returned {"receipt":"charged 20"}.' in told
     for words in (shop["effect"], shop["effect"][:8]):
         told = wakeful("why", words).out
-        assert f"Effect {shop['effect']} is charge(20), asked for at " in told
+        assert f"Effect {shop['effect']} is charge(20), requested at " in told
         assert f"by run {shop['sell']} of agent sell, which handled event o1" in told
         assert 'after 1 call, and returned "charged 20"' in told
     assert "is a message" in wakeful("why", shop["delivery"]).out

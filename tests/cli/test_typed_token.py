@@ -76,7 +76,7 @@ def typed(folder: Path, words: str) -> tuple[int, str]:
     [
         (TOKEN, 0, "all of app desk goes on"),
         (f"  {TOKEN} ", 0, "all of app desk goes on"),
-        (TOKEN[:-1], 1, "WAKEFUL_TOKEN is another one"),
+        (TOKEN[:-1], 1, "WAKEFUL_TOKEN is a different one"),
         ("", 1, "WAKEFUL_TOKEN is not set here"),
     ],
     ids=["the-token", "with-spaces", "a-part-of-it", "nothing"],

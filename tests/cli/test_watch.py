@@ -206,7 +206,7 @@ def test_a_check_in_goes_to_a_server_too(ops, start, wakeful):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--every", "10ms"], "at least 1 s between two looks"), (["--ping", "ftp://example.com"], 'the scheme is "ftp"')],
+    [(["--every", "10ms"], "--every: must be at least 1 s"), (["--ping", "ftp://example.com"], 'the scheme is "ftp"')],
 )
 def test_what_cannot_be_meant_is_refused(ops, wakeful, words, said):
     wakeful("once", "app.py")

@@ -115,54 +115,54 @@ async def story(one_event, *runs, identifier="e1", **more):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "It is done: finished at 2026-01-01 13:00:00 UTC, 1 h 0 m after it first started."),
-        ({"attempts": 3}, "at its 3rd attempt."),
+        ({}, "The run is done: it finished at 2026-01-01 13:00:00 UTC, 1 h 0 m after its first start."),
+        ({"attempts": 3}, "on its 3rd attempt."),
         (
             {"state": "dead", "reason": "failed 5 times, 5 allowed", "error": ERROR},
-            "It is dead: given up at 2026-01-01 13:00:00 UTC (failed 5 times, 5 allowed). The last error was Transient: no answer.",
+            "The run is dead: it was given up at 2026-01-01 13:00:00 UTC (failed 5 times, 5 allowed). The last error was Transient: no answer.",
         ),
         ({"state": "dead", "error": ERROR}, "`wakeful trace r1 --full`"),
-        ({"state": "dead", "error": ERROR}, "let it go on with `wakeful replay r1`"),
-        ({"state": "denied", "reason": "not for you"}, "It was denied at 2026-01-01 13:00:00 UTC: not for you."),
-        ({"state": "cancelled", "reason": "expired"}, "It was cancelled at 2026-01-01 13:00:00 UTC (expired)."),
-        ({"state": "running", "owner": "p1"}, "It is running now, in process p1 (pid 7 on node)."),
-        ({"state": "running", "owner": "p9"}, "whose lease is over: another worker takes it over soon."),
-        ({"state": "ready", "reason": "its process died"}, "It is ready to run (its process died).\n1 worker is alive"),
-        ({"state": "waiting", "due_at": AT_ONE}, "It waits until 2026-01-01 13:00:00 UTC, 1 h 0 m from now."),
-        ({"state": "waiting", "due_at": AT_NOON}, "It has been due since 2026-01-01 12:00:00 UTC."),
-        ({"state": "held"}, "It is held for a person."),
-        ({"state": "parked", "reason": "budget"}, "It is parked (budget)."),
-        ({"history": [attempt("crashed")]}, "Its process p0 died with it at about 2026-01-01 13:00:00 UTC."),
+        ({"state": "dead", "error": ERROR}, "then resume it with `wakeful replay r1`"),
+        ({"state": "denied", "reason": "not for you"}, "The run was denied at 2026-01-01 13:00:00 UTC: not for you."),
+        ({"state": "cancelled", "reason": "expired"}, "The run was cancelled at 2026-01-01 13:00:00 UTC (expired)."),
+        ({"state": "running", "owner": "p1"}, "The run is running now, in process p1 (pid 7 on node)."),
+        ({"state": "running", "owner": "p9"}, "whose lease has expired: another worker takes it over soon."),
+        ({"state": "ready", "reason": "its process died"}, "The run is ready (its process died).\n1 worker is alive"),
+        ({"state": "waiting", "due_at": AT_ONE}, "The run waits until 2026-01-01 13:00:00 UTC, 1 h 0 m from now."),
+        ({"state": "waiting", "due_at": AT_NOON}, "The run has been due since 2026-01-01 12:00:00 UTC."),
+        ({"state": "held"}, "The run is held for a person."),
+        ({"state": "parked", "reason": "budget"}, "The run is parked (budget)."),
+        ({"history": [attempt("crashed")]}, "Its process p0 died at about 2026-01-01 13:00:00 UTC."),
         (
             {"history": [attempt("retried", ERROR), attempt("retried", ERROR)]},
-            "It failed 2 times, the last time at 2026-01-01 13:00:00 UTC after 1 h 0 m: Transient: no answer.",
+            "The run failed 2 times, most recently at 2026-01-01 13:00:00 UTC after 1 h 0 m: Transient: no answer.",
         ),
-        ({"history": [attempt("released")]}, "Its worker stopped and gave it back at"),
-        ({"history": [attempt("waited", ERROR)]}, "It was told to wait at 2026-01-01 13:00:00 UTC: Transient: no answer."),
-        ({"history": [attempt("waited")]}, "It was put away to wait at"),
-        ({"state": "ready", "steps": [step("one"), step("two")]}, "2 steps of it are finished and will not run again: one, two."),
+        ({"history": [attempt("released")]}, "Its worker stopped and released it at"),
+        ({"history": [attempt("waited", ERROR)]}, "The run was told to wait at 2026-01-01 13:00:00 UTC: Transient: no answer."),
+        ({"history": [attempt("waited")]}, "The run was suspended to wait at"),
+        ({"state": "ready", "steps": [step("one"), step("two")]}, "2 steps of the run are finished and will not run again: one, two."),
         ({"steps": [step("one", tries=4)]}, "Step one needed 4 tries."),
         (
             {"state": "waiting", "due_at": AT_ONE, "steps": [step("one", "retrying", error=ERROR, due_at=AT_ONE)]},
-            "Step one failed 1 time, with Transient: no answer; it is tried again at 2026-01-01 13:00:00 UTC.",
+            "Step one failed 1 time, with Transient: no answer; it is retried at 2026-01-01 13:00:00 UTC.",
         ),
         (
             {"history": [attempt("dead", ERROR)], "remedies": [remedy(note="mended.", data={"x": 1})]},
-            ("It was given up at 2026-01-01 13:00:00 UTC: Transient: no answer.\n"
+            ("The run was given up at 2026-01-01 13:00:00 UTC: Transient: no answer.\n"
             "ada replayed it with edited data at 2026-01-01 13:00:00 UTC: mended."),
         ),
-        ({"remedies": [remedy("again")]}, "ada had it done again at 2026-01-01 13:00:00 UTC."),
+        ({"remedies": [remedy("again")]}, "ada ran it again at 2026-01-01 13:00:00 UTC."),
         (
             {"state": "cancelled", "history": [attempt("dead", ERROR)], "remedies": [remedy("discard", note="of no use")]},
-            "ada discarded it at 2026-01-01 13:00:00 UTC: of no use.\nIt was cancelled",
+            "ada discarded it at 2026-01-01 13:00:00 UTC: of no use.\nThe run was cancelled",
         ),
-        ({"remedies": [remedy("release", note="fine")]}, "ada let its output out as it is at 2026-01-01 13:00:00 UTC: fine."),
+        ({"remedies": [remedy("release", note="fine")]}, "ada released its output unchanged at 2026-01-01 13:00:00 UTC: fine."),
         (
             {"state": "held", "outcome": {"commit": "held"}, "reason": "too long"},
-            "It is held for a person (too long).\nLook at what it would put out with `wakeful trace r1`. `wakeful release r1`",
+            "The run is held for a person (too long).\nSee the output with `wakeful trace r1`. `wakeful release r1`",
         ),
-        ({"history": [attempt("held")]}, "It was put aside for a person at"),
-        ({"effects": [effect("confirmed"), effect("confirmed")]}, "2 effects of it are confirmed and will not be repeated: charge, charge."),
+        ({"history": [attempt("held")]}, "The run was held for a person at"),
+        ({"effects": [effect("confirmed"), effect("confirmed")]}, "2 effects of the run are confirmed and will not be repeated: charge, charge."),
         (
             {"effects": [effect("confirmed", reason="no answer", settled_by="ada", settled_at=AT_ONE, note="seen at the bank")]},
             "Effect charge (x1): ada said at 2026-01-01 13:00:00 UTC that it was done: seen at the bank.",
@@ -174,17 +174,17 @@ async def story(one_event, *runs, identifier="e1", **more):
         ),
         (
             {"state": "held", "effects": [effect("held", reason="amount: too much", tries=0)]},
-            "It was not called yet. `wakeful effects repeat x1` lets it be called,",
+            "It was not called yet. `wakeful effects repeat x1` calls it,",
         ),
-        ({"effects": [effect("abandoned", settled_by="ada", settled_at=AT_ONE)]}, "UTC that it shall not be done."),
-        ({"effects": [effect("unknown")]}, "Nobody knows yet whether effect charge (x1) was done;"),
+        ({"effects": [effect("abandoned", settled_by="ada", settled_at=AT_ONE)]}, "UTC that it must not be done."),
+        ({"effects": [effect("unknown")]}, "The outcome of effect charge (x1) is unknown;"),
         ({"effects": [effect("failed", error=ERROR)]}, "Effect charge (x1) was refused: Transient: no answer."),
         (
             {"state": "held", "effects": [effect("held", reason="no answer")]},
-            ("Effect charge (x1) is held: no answer.\nIt is held for a person.\nFind out what became of it, and say so: "
+            ("Effect charge (x1) is held: no answer.\nThe run is held for a person.\nFind out whether it was done, then settle it: "
             "`wakeful effects confirm x1` if it was done, `wakeful effects repeat x1` if it was not,"),
         ),
-        ({"steps": [step("one", "failed", tries=2, error=ERROR)]}, "Step one failed for good after 2 tries: Transient: no answer."),
+        ({"steps": [step("one", "failed", tries=2, error=ERROR)]}, "Step one failed permanently after 2 tries: Transient: no answer."),
     ],
 )  # fmt: skip
 async def test_the_states_of_a_run(changes, said):
@@ -202,7 +202,7 @@ async def test_nobody_works():
         ("skipped", "data.x is missing", "Agent f did nothing, because its condition was not met: data.x is missing."),
         ("expired", "expired at noon", "Agent f did nothing, because the event expired at noon."),
         ("denied", "quiet: it is night", "Agent f did nothing, because policy denied it: quiet: it is night."),
-        ("superseded", "a newer one", "Agent f did nothing, because a newer event took this one's place: a newer one."),
+        ("superseded", "a newer one", "Agent f did nothing, because a newer event replaced this one: a newer one."),
         ("joined", "batch 7", "Agent f takes it together with others: batch 7."),
     ],
 )
@@ -219,12 +219,12 @@ async def test_did_nothing_because(state, reason, said):
             "Event e1 of type a about printer came from /web at 2026-01-01 12:00:00 UTC and was stored.",
         ),
         ({"envelope": {"causationid": "e0"}}, "It was caused by event e0."),
-        ({"duplicates": 1}, "It was delivered 1 more time; that started nothing"),
-        ({"same_id": 2}, "2 other events from elsewhere have the same id"),
-        ({"conflicts": [{"seen_at": AT_ONE}]}, "At 2026-01-01 13:00:00 UTC it came with other content"),
+        ({"duplicates": 1}, "It was delivered 1 more time, which started nothing"),
+        ({"same_id": 2}, "2 other events from other sources have the same id"),
+        ({"conflicts": [{"seen_at": AT_ONE}]}, "At 2026-01-01 13:00:00 UTC it arrived again with different content"),
         (
             {"state": "unmatched", "reason": "no agent takes type a", "admissions": []},
-            'give an agent a trigger for them: on("a").',
+            'add a trigger to an agent: on("a").',
         ),
         ({"state": "expired", "reason": "it was late", "admissions": []}, "Nothing ran, because it was late."),
         ({"state": "quarantined", "reason": "odd", "admissions": []}, "It is quarantined: odd."),
@@ -257,32 +257,37 @@ def delivery(state, **changes):
 class TestMessages:
     async def test_those_that_were_discarded_were_not_sent(self):
         gone, one = delivery("discarded"), delivery("delivered")
-        assert "It had 1 message to send, which was discarded." in await story(event(), run(deliveries=[gone]))
-        assert "It had 2 messages to send, which were discarded." in await story(event(), run(deliveries=[gone] * 2))
-        assert "It had 2 messages: 1 delivered, 1 discarded." in await story(event(), run(deliveries=[gone, one]))
+        assert "The run had 1 message to send, which was discarded." in await story(event(), run(deliveries=[gone]))
+        assert "The run had 2 messages to send, which were discarded." in await story(
+            event(), run(deliveries=[gone] * 2)
+        )
+        assert "The run had 2 messages: 1 delivered, 1 discarded." in await story(event(), run(deliveries=[gone, one]))
 
     async def test_one_that_is_tried_again(self):
         late = delivery("pending", error=ERROR, tries=2, due_at=AT_ONE)
         told = await story(event(), run(deliveries=[late, delivery("delivered")]))
-        assert "It sent 2 messages: 1 delivered, 1 pending." in told
-        assert "The message to ops (r1-d1) failed 2 times, with Transient: no answer; it is tried again at" in told
+        assert "The run sent 2 messages: 1 delivered, 1 pending." in told
+        assert "The message to ops (r1-d1) failed 2 times with Transient: no answer; it is retried at" in told
 
     async def test_many_dead_ones_are_not_all_told(self):
         told = await story(event(), run(deliveries=[delivery("dead", error=ERROR) for _ in range(9)]))
         assert told.count("wakeful deliveries replay") == 3
-        assert "So are 6 more; `wakeful dead list` groups them" in told
+        assert "6 more are dead; `wakeful dead list` groups them" in told
 
     @pytest.mark.parametrize(
         ("one", "words"),
         [
-            (delivery("delivered", tries=2), "the channel took it at 2026-01-01 13:00:00 UTC, at the 2nd try."),
-            (delivery("discarded", reason="discarded by ada: old"), "It shall not be sent: discarded by ada: old, at"),
+            (delivery("delivered", tries=2), "the channel accepted it at 2026-01-01 13:00:00 UTC, on the 2nd try."),
+            (delivery("discarded", reason="discarded by ada: old"), "It will not be sent: discarded by ada: old, at"),
             (delivery("pending", tries=0), "It is due: a worker of its app"),
             (
                 delivery("pending", tries=3, error=ERROR, due_at=AT_ONE),
-                "It is tried again at 2026-01-01 13:00:00 UTC, 1 h 0 m from now; those behind it wait.",
+                "It is retried at 2026-01-01 13:00:00 UTC, 1 h 0 m from now; the deliveries behind it wait.",
             ),
-            (delivery("held"), "It is held, because the output of its run did not pass. `wakeful why r1` tells why"),
+            (
+                delivery("held"),
+                "It is held, because the output of its run did not pass its checks. `wakeful why r1` explains why",
+            ),
         ],
     )
     async def test_the_story_of_one(self, one, words):
@@ -295,8 +300,8 @@ class TestMessages:
 async def test_a_run_waits_for_the_one_that_has_the_state(app, waits):
     held = {"app": app, "agent": "f", "key": "", "run": "r0"}
     told = await story(event(), run(state="ready", finished_at=None), states=[held], processes=[WORKER])
-    assert ("run r0 has the state" in told) is waits
-    assert ("It is ready to run" in told) is not waits
+    assert ("run r0 holds the state" in told) is waits
+    assert ("The run is ready" in told) is not waits
 
 
 AHEAD = {"count": 1, "run": "r0", "state": "running"}
@@ -305,14 +310,14 @@ AHEAD = {"count": 1, "run": "r0", "state": "running"}
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"state": "ready", "key": "shop", "ahead": AHEAD}, "runs of key shop go in order, and run r0 is before it, which is running."),
-        ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "count": 3}}, "3 are before it, run r0 first, which is running."),
-        ({"state": "ready", "ahead": AHEAD}, "runs of its agent go in order"),
-        ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "state": "dead"}}, "`wakeful dead discard r0` lets those behind it pass."),
+        ({"state": "ready", "key": "shop", "ahead": AHEAD}, "runs of key shop execute in order, and run r0 is ahead of it, which is running."),
+        ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "count": 3}}, "3 are ahead of it, run r0 first, which is running."),
+        ({"state": "ready", "ahead": AHEAD}, "runs of its agent execute in order"),
+        ({"state": "ready", "key": "shop", "ahead": {**AHEAD, "state": "dead"}}, "`wakeful dead discard r0` lets the runs behind it pass."),
         ({"state": "dead", "error": ERROR, "key": "shop", "behind": 2}, "2 runs of key shop wait behind it until then."),
-        ({"state": "dead", "error": ERROR, "key": "shop", "behind": 0}, "runs of key shop that come later wait"),
-        ({"state": "ready", "gathers_until": AT_ONE}, "It waits for more events, or for a newer one, until 2026-01-01 13:00:00 UTC"),
-        ({"events": [{"id": "e1"}, {"id": "e2"}, {"id": "e3"}]}, "It is over 3 events: e1, and after it e2, e3."),
+        ({"state": "dead", "error": ERROR, "key": "shop", "behind": 0}, "later runs of key shop wait"),
+        ({"state": "ready", "gathers_until": AT_ONE}, "The run waits for more events, or for a newer one, until 2026-01-01 13:00:00 UTC"),
+        ({"events": [{"id": "e1"}, {"id": "e2"}, {"id": "e3"}]}, "The run handles 3 events: e1, then e2, e3."),
     ],
 )  # fmt: skip
 async def test_order_and_what_gathers(changes, words):

@@ -13,7 +13,7 @@ from support.locks import waiting_for_a_lock
 from support.stores import APP, Member, OpenStore, accept, an_arrival, count, join, query, reader, state_of
 from wakeful.clock import SECOND
 from wakeful.errors import CancelAsked, ClaimLost
-from wakeful.model import WENT_WELL, Claim, Delivery, Effect, Outcome
+from wakeful.model import WENT_WELL, Claim, Delivery, Effect, RunOutcome
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled, cancelled_runs
@@ -297,7 +297,7 @@ class TestWhatWasPrepared:
         claim = await claimed(member)
         await cancel(member, claim.id)
         claim.cancelled = ("ada", None)
-        request = FinishCancelled(claim, APP, "cancelled by ada", Outcome("cancelled"))
+        request = FinishCancelled(claim, APP, "cancelled by ada", RunOutcome("cancelled"))
         await member.store.do(request)
         await member.store.do(request)  # after the answer to its COMMIT was lost
         assert (await state_of(member.store, claim.id))["state"] == "cancelled"

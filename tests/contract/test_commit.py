@@ -9,7 +9,7 @@ import pytest
 from support.stores import AGENT, APP, Member, Onlooker, OpenStore, accept, an_arrival, join, query, reader, state_of
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import ClaimLost, StateChanged
-from wakeful.model import Claim, Delivery, Effect, Outcome
+from wakeful.model import Claim, Delivery, Effect, RunOutcome
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.claim import ClaimRuns, Wanted
@@ -18,7 +18,7 @@ from wakeful.stores.verbs.outbox import Delivered, WorkLane, first_delivery
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.state import ChangeState
 
-WELL = Outcome("ok", "passed", "committed")
+WELL = RunOutcome("ok", "passed", "committed")
 
 
 async def claimed(member: Member, identifier: str = "1") -> Claim:
@@ -96,14 +96,14 @@ class TestCommit:
 
     async def test_a_held_one_is_released_once(self, member: Member):
         claim = await claimed(member)
-        outcome = Outcome("ok", "failed", "held")
+        outcome = RunOutcome("ok", "failed", "held")
         await member.store.do(a_commit(claim, then="held", outcome=outcome, reason="no", effects=[an_effect()]))
         assert (await member.store.do(lane(member))).deliveries == []
         assert (await released(member, claim)) is None
         assert await released(member, claim) == "is ready: only a held output can be released"
         assert len((await member.store.do(lane(member))).deliveries) == 3
         (again,) = await member.claim()
-        assert again.committed == Outcome("ok", "failed", "committed")
+        assert again.committed == RunOutcome("ok", "failed", "committed")
 
     async def test_a_further_run_of_the_family_knows_what_was_sent(self, member: Member):
         claim = await claimed(member)

@@ -11,7 +11,7 @@ import pytest
 from support.locks import held_open, waiting_for_a_lock
 from support.stores import APP, Member, OpenStore, accept, an_arrival, count, join, query, state_of
 from wakeful.clock import SECOND
-from wakeful.model import WENT_WELL, Arrival, Flow, Outcome, run_id
+from wakeful.model import WENT_WELL, Arrival, Flow, RunOutcome, run_id
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
@@ -48,7 +48,7 @@ class TestStopping:
         if started:
             (claim,) = await member.claim()
             await member.store.do(stops)
-            stops = FinishCancelled(claim, APP, "cancelled by alice", Outcome("cancelled"))
+            stops = FinishCancelled(claim, APP, "cancelled by alice", RunOutcome("cancelled"))
         other = await asyncpg.connect(postgres_url)
         async with other.transaction():
             await other.fetch("select * from wakeful_key for update")

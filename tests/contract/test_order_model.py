@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from support.stores import APP, Onlooker, an_arrival, emptied
 from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import CancelAsked
-from wakeful.model import WENT_WELL, Claim, Effect, Flow, Outcome, Step
+from wakeful.model import WENT_WELL, Claim, Effect, Flow, RunOutcome, Step
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
@@ -168,7 +168,7 @@ class OrderMachine(RuleBasedStateMachine):
 
     def end(self, claim: Claim, state: Literal["done", "dead", "denied"]) -> None:
         """One that was asked to stop, to make room for a newer event, cannot end otherwise."""
-        outcome = WENT_WELL if state == "done" else Outcome("failed")
+        outcome = WENT_WELL if state == "done" else RunOutcome("failed")
         try:
             if claim.cancelled is None:
                 if state == "dead":
@@ -177,7 +177,7 @@ class OrderMachine(RuleBasedStateMachine):
                 return
         except CancelAsked as asked:
             claim.cancelled = (asked.by, asked.note)
-        stopped = FinishCancelled(claim, APP, "stopped", Outcome("cancelled"))
+        stopped = FinishCancelled(claim, APP, "stopped", RunOutcome("cancelled"))
         self.run(self.of(claim).do(stopped))
 
     def leave_traces(self, claim: Claim) -> None:

@@ -7,7 +7,7 @@ import pytest
 from contract.test_cancel import cancel, claimed, did
 from support.stores import Member, OpenStore, join, query, state_of
 from wakeful.errors import CancelAsked, ClaimLost
-from wakeful.model import ON_FAILURE, Claim, Outcome
+from wakeful.model import ON_FAILURE, Claim, RunOutcome
 from wakeful.stores.verbs.cancel import failed_with
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.progress import FinishRun
@@ -17,7 +17,7 @@ ERROR = '{"type":"Persistent","message":"broken"}'
 
 def failing(claim: Claim) -> FinishRun:
     asked = CancelAsked(claim.id, ON_FAILURE, "Persistent: broken")
-    return FinishRun(claim, "dead", error=ERROR, reason="no use", outcome=Outcome("failed"), failed=True, undo=asked)
+    return FinishRun(claim, "dead", error=ERROR, reason="no use", outcome=RunOutcome("failed"), failed=True, undo=asked)
 
 
 async def test_one_that_did_something_goes_on_by_undoing_it(member: Member, store_url: str):
@@ -33,7 +33,7 @@ async def test_one_that_did_something_goes_on_by_undoing_it(member: Member, stor
     claim.cancelled = (ON_FAILURE, "Persistent: broken")
     assert "no use" in str(await failed_with(member.store.database, claim))
     request = FinishRun(
-        claim, "dead", error=ERROR, reason="no use; undone: charge", outcome=Outcome("failed"), undone=True
+        claim, "dead", error=ERROR, reason="no use; undone: charge", outcome=RunOutcome("failed"), undone=True
     )
     for _ in range(2):
         await member.store.do(request)

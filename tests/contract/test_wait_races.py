@@ -17,7 +17,7 @@ from support.locks import held_open, waiting_for_a_lock
 from support.stores import APP, Member, OpenStore, a_step, accept, an_arrival, an_event, join, query, reader, state_of
 from wakeful.clock import SECOND
 from wakeful.errors import CancelAsked
-from wakeful.model import WENT_WELL, Claim, Outcome, Step
+from wakeful.model import WENT_WELL, Claim, RunOutcome, Step
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.approvals import Approval, AskPerson
@@ -244,6 +244,6 @@ class TestOneOrderForEverybody:
         parent.cancelled = ("ada", None)
         last = f"(select * from wakeful_run where seq = {child.seq} for update) as last"
         first = f"(select * from wakeful_run where seq = {parent.seq} for update nowait) as first"
-        stopped = FinishCancelled(parent, APP, "cancelled by ada", Outcome("cancelled"))
+        stopped = FinishCancelled(parent, APP, "cancelled by ada", RunOutcome("cancelled"))
         await self.in_order(postgres_url, last, first, member.store.do(stopped))
         assert (await reader(member.store).run(child.id) or {})["cancel"]["by"] == "ada"

@@ -17,13 +17,13 @@ from pydantic_core import from_json
 from crash.children.plan import Plan
 from wakeful.settings import sqlite_path
 from wakeful.testing import children
-from wakeful.testing.children import KILLED, Child, a_few_at_once
+from wakeful.testing.children import KILLED, ChildProcess, a_few_at_once
 from wakeful.testing.places import emptying
 
 TESTS = Path(__file__).parents[1]
 WAITING_FOR_A_LOCK = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
 
-__all__ = ["KILLED", "WAITING_FOR_A_LOCK", "Child", "Nursery", "Place", "a_few_at_once"]
+__all__ = ["KILLED", "WAITING_FOR_A_LOCK", "ChildProcess", "Nursery", "Place", "a_few_at_once"]
 
 
 class Nursery(children.Nursery):
@@ -32,7 +32,7 @@ class Nursery(children.Nursery):
     def __init__(self) -> None:
         super().__init__("crash.children.worker:main", path=[str(TESTS)])
 
-    def child(self, plan: Plan) -> Child:
+    def child(self, plan: Plan) -> ChildProcess:
         """A process that carries out a plan, for as long as a block lasts."""
         return self.bear(asdict(plan), Path(plan.counter).parent)
 

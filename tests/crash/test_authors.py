@@ -22,6 +22,7 @@ import wakeful.stores
 from support.schemas import later
 from support.stores import AGENT, APP, Member, Onlooker, OpenStore, a_step, accept, an_arrival, join, query, reader
 from support.tokens import TOKEN
+from wakeful.api.agents import agent_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.clock import SECOND, SystemClock
 from wakeful.http.change import OPERATOR
@@ -29,7 +30,7 @@ from wakeful.http.security import ApiSettings
 from wakeful.intake.accept import Door
 from wakeful.intake.quarantine import keep
 from wakeful.intake.route import Router
-from wakeful.model import Claim, Delivery, Effect, Outcome, digest
+from wakeful.model import Claim, Delivery, Effect, RunOutcome, digest
 from wakeful.policy.decide import ALLOWED
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.grants import tables
@@ -171,7 +172,7 @@ async def settle_effect(member: Member) -> ByPerson[Any]:
 async def hold_output(member: Member) -> Claim:
     claim = await a_run(member)
     delivery = Delivery(f"{claim.root}-0", "ops", '"hello"', position=0)
-    outcome = Outcome("ok", "failed", "held")
+    outcome = RunOutcome("ok", "failed", "held")
     await member.store.do(
         CommitRun(claim, APP, '"output"', outcome=outcome, deliveries=[delivery], then="held", reason="no")
     )
@@ -451,27 +452,47 @@ async def applied(url: str) -> list[str]:
     return [f"{number}_{name}" for number, name in rows]
 
 
-class TestCheckIn:
+class TestOverHttp:
+    """Paths that are no verb of a resource: the event and its sender come together."""
+
     @pytest.mark.parametrize("point", ["before", "within", "after"])
-    async def test_over_http_the_event_and_its_sender_come_together(
-        self, stores: OpenStore, store_url: str, point: str
-    ):
+    async def test_a_check_in(self, stores: OpenStore, store_url: str, point: str):
         store = await stores(store_url)
         expected = to_json({"name": "nightly backup", "subject": "nightly backup"}).decode()
         await store.do(KeepExpectations(APP, [DeclaredExpectation("nightly backup", "by", expected)]))
         dying = await stores(store_url, probe=Dies(point))
         door = Door(APP, Router([]), dying, SystemClock(), owners={})
         routes = checkin_routes(door, reader(dying), SimpleNamespace(name=APP), ApiSettings(token=TOKEN))
-        http = httpx2.AsyncClient(transport=httpx2.ASGITransport(Starlette(routes=routes)), base_url="http://localhost")
-        asking = asyncio.create_task(
-            http.post("/v1/checkins/nightly%20backup?id=1", json={}, headers={OPERATOR: "ada"})
+        await ask(dying, routes, "/v1/checkins/nightly%20backup?id=1")
+        assert await events_and_authors(store_url) == (
+            (["1"], [("ada", "http", "checkin", "1", "nightly backup: unmatched")]) if point == "after" else ([], [])
         )
-        while not dying.journal.is_dead():
-            await asyncio.sleep(0)
-            assert not asking.done(), asking
-        asking.cancel()
-        events = [row[0] for row in await query(store_url, "select id from wakeful_event")]
-        rows = await query(store_url, "select operator, way, verb, target, detail from wakeful_operation")
+
+    @pytest.mark.parametrize("point", ["before", "within", "after"])
+    async def test_a_run_that_is_started(self, stores: OpenStore, store_url: str, point: str):
+        await stores(store_url)
+        dying = await stores(store_url, probe=Dies(point))
+        door = Door(APP, Router([(AGENT, [])]), dying, SystemClock(), owners={AGENT: None})
+        agents = SimpleNamespace(name=APP, refuse_unknown=lambda _: None)
+        await ask(dying, agent_routes(door, agents, None, ApiSettings(token=TOKEN)), f"/v1/agents/{AGENT}/runs?id=1")
+        events, rows = await events_and_authors(store_url)
         assert events == (["1"] if point == "after" else [])
-        told = [("ada", "http", "checkin", "1", "nightly backup: unmatched")]
-        assert rows == (told if point == "after" else [])
+        runs = [row[0] for row in await query(store_url, "select id from wakeful_run")]
+        told = [("ada", "http", "run", run, f"agent {AGENT}: accepted") for run in runs]
+        assert rows == told
+        assert len(runs) == (point == "after")
+
+
+async def ask(dying: Any, routes: Any, path: str) -> None:
+    """Send a request to a server that dies while it answers."""
+    http = httpx2.AsyncClient(transport=httpx2.ASGITransport(Starlette(routes=routes)), base_url="http://localhost")
+    asking = asyncio.create_task(http.post(path, json={}, headers={OPERATOR: "ada"}))
+    while not dying.journal.is_dead():
+        await asyncio.sleep(0)
+        assert not asking.done(), asking
+    asking.cancel()
+
+
+async def events_and_authors(url: str) -> tuple[list[str], list[Any]]:
+    events = [row[0] for row in await query(url, "select id from wakeful_event")]
+    return events, await query(url, "select operator, way, verb, target, detail from wakeful_operation")

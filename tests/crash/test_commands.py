@@ -40,7 +40,7 @@ async def test_kill_9_in_the_middle_leaves_a_dead_letter_and_no_program(place: P
         assert await following.ends() == 0
     dead, after = await place.runs()
     assert (dead.state, dead.crashes, dead.error["type"]) == ("dead", 1, "CommandInterrupted")
-    assert "nobody knows" in dead.error["message"]
+    assert "it is unknown" in dead.error["message"]
     assert (after.state, after.output["stdout"]) == ("done", "done\n"), "the next one is not blocked"
     assert counter.count("script", "start") == 2
     assert [dead.id in text for _, text, _ in await place.alarms()] == [True]

@@ -106,7 +106,7 @@ async def test_a_step_that_waits_to_be_recorded_is_recorded_when_its_run_is_give
                 (gate / name).touch()
                 await until(partial(has_run, place, name, "through"))
             child.signal(signal.SIGTERM)
-            await until(lambda: "giving runs back" in child.log)
+            await until(lambda: "releasing runs" in child.log)
         assert await child.ends() == 0
     assert {(run.state, run.crashes) for run in await place.runs()} == {("ready", 0)}
     assert {(name, "held") for name in names} <= await recorded_steps(place)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from crash.conftest import NewPlace
-from crash.harness import WAITING_FOR_A_LOCK, Child, Nursery, Place, a_few_at_once
+from crash.harness import WAITING_FOR_A_LOCK, ChildProcess, Nursery, Place, a_few_at_once
 from crash.orders import boundaries_of_one_order, check, emit, order
 from support.fault_proxy import FaultProxy
 from wakeful.testing.postgres_server import PostgresServer
@@ -23,22 +23,22 @@ NOTHING_UNDER_WAY = (
     "and state like 'idle in transaction%')"
 )
 LEAVING = {"ForgetRuns", "RetireProcess"}
-Fault = Callable[[Place, FaultProxy, Child], Awaitable[None]]
+Fault = Callable[[Place, FaultProxy, ChildProcess], Awaitable[None]]
 
 
-async def cut_before(_place: Place, proxy: FaultProxy, child: Child) -> None:
+async def cut_before(_place: Place, proxy: FaultProxy, child: ChildProcess) -> None:
     cut = proxy.cut(b"COMMIT")
     child.signal(signal.SIGCONT)
     await asyncio.wait_for(cut.done.wait(), 60)
 
 
-async def cut_after(_place: Place, proxy: FaultProxy, child: Child) -> None:
+async def cut_after(_place: Place, proxy: FaultProxy, child: ChildProcess) -> None:
     cut = proxy.cut(b"COMMIT", after=True)
     child.signal(signal.SIGCONT)
     await asyncio.wait_for(cut.done.wait(), 60)
 
 
-async def arrives_late(place: Place, proxy: FaultProxy, child: Child) -> None:
+async def arrives_late(place: Place, proxy: FaultProxy, child: ChildProcess) -> None:
     """It is held back until its sender has given up, connected anew, and waits for its own lost transaction; or until it
     has ended that session, where nothing of a run was under way.
     """
@@ -49,7 +49,7 @@ async def arrives_late(place: Place, proxy: FaultProxy, child: Child) -> None:
     await proxy.pass_through()
 
 
-async def never_arrives(_place: Place, proxy: FaultProxy, child: Child) -> None:
+async def never_arrives(_place: Place, proxy: FaultProxy, child: ChildProcess) -> None:
     """The server does not know that nobody is there any more, until it has waited long enough."""
     proxy.hold(b"COMMIT")
     child.signal(signal.SIGCONT)

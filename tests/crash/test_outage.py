@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from crash.conftest import prepare
-from crash.harness import Child, Nursery, Place
+from crash.harness import ChildProcess, Nursery, Place
 from crash.orders import check
 from support.fault_proxy import FaultProxy
 from wakeful.testing.ports import free_port
@@ -47,9 +47,9 @@ class Load:
     """Workers, a client that sends orders, and an HTTP intake, all on one database."""
 
     place: Place
-    workers: list[Child]
-    client: Child
-    intake: Child
+    workers: list[ChildProcess]
+    client: ChildProcess
+    intake: ChildProcess
     http: httpx2.AsyncClient
 
     async def progress(self, runs: int = 6) -> None:

@@ -17,7 +17,7 @@ from wakeful.connect.postgres.reader import PostgresReader
 from wakeful.runtime import Runtime
 from wakeful.stores.verbs.sources import find_source
 from wakeful.stores.verbs.take_in import Item
-from wakeful.testing.children import Child, Nursery
+from wakeful.testing.children import ChildProcess, Nursery
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import PATIENCE
 from wakeful.triggers.source import Context
@@ -45,7 +45,7 @@ async def own_server() -> AsyncIterator[Shop]:
         await made.close()
 
 
-def a_reader(readers: Nursery, place: Place, shop: Shop, **more: object) -> Child:
+def a_reader(readers: Nursery, place: Place, shop: Shop, **more: object) -> ChildProcess:
     return readers.bear({"store": place.url, "shop": shop.dsn, **more}, place.folder)
 
 

@@ -11,7 +11,7 @@ from crash.children.waiting import Way, build
 from wakeful.testing import CrashReport, World, crash_everywhere
 
 ORDER = ("order.placed", 7)
-ENDS = {"event": "paid for 7", "call": "packed 7", "ask": True, "nobody": "nobody answered"}
+ENDS = {"event": "paid for 7", "call": "packed 7", "ask": True, "nobody": "no answer came"}
 # What each way must have stored, so that a crash right before, within and after that was among the cases.
 STORED = {
     "event": {"LeaveRun", "AcceptEvents"},

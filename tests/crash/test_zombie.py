@@ -33,7 +33,7 @@ async def test_a_worker_stopped_past_its_lease_commits_nothing_and_works_on(
         gate.touch()  # so that the zombie's step finishes too
         zombie.signal(signal.SIGCONT)
         await until(lambda: "joined again under a new identity" in zombie.log)
-        assert "declared dead by others" in zombie.log
+        assert "declared this one dead" in zombie.log
         assert await place.everything(but=("wakeful_process",)) == finished
         processes = await place.processes()
         assert processes.pop(before) == "dead"

@@ -11,7 +11,7 @@ from crash.harness import Place
 from fleet.children.workload import build_fleet
 from support.command_line import CommandLine
 from wakeful.testing import children
-from wakeful.testing.children import Child
+from wakeful.testing.children import ChildProcess
 from wakeful.testing.waiting import until
 
 TESTS = Path(__file__).parents[1]
@@ -53,7 +53,7 @@ class Fleet:
         lease: float = 4.0,
         timeout: float = 1.0,
         namespace: str | None = None,
-    ) -> Child:
+    ) -> ChildProcess:
         """A worker, for as long as a block lasts."""
         plan = {
             "words": ["worker", app, "--in-flight", str(in_flight), "--grace", grace, "--log-format", "json"],
@@ -104,7 +104,7 @@ class Fleet:
 
     # what is stored
 
-    async def identity(self, worker: Child) -> str:
+    async def identity(self, worker: ChildProcess) -> str:
         """The process that a worker joined as, the last time."""
 
         async def joined() -> str | None:

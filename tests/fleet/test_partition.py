@@ -13,7 +13,7 @@ import pytest
 from fleet.harness import Fleet
 from fleet.namespaces import NEAR, Cable, why_not
 from support.fault_proxy import FaultProxy
-from wakeful.testing.children import Child
+from wakeful.testing.children import ChildProcess
 from wakeful.testing.postgres_server import PostgresServer
 from wakeful.testing.waiting import until
 
@@ -72,7 +72,7 @@ async def test_a_machine_whose_cable_was_pulled_commits_nothing_after_its_lease(
 
 async def partition(
     fleet: Fleet,
-    far: Child,
+    far: ChildProcess,
     cut: Callable[[], Awaitable[None]],
     heal: Callable[[], Awaitable[None]],
     *,
@@ -109,7 +109,7 @@ async def partition(
         await fleet.have_come("through", [event for event in STEPS if event in LATE], far.pid)
         await heal()
         await until(lambda: "joined again under a new identity" in far.log)
-        assert "declared dead by others" in far.log
+        assert "declared this one dead" in far.log
         assert await fleet.place.everything(but=("wakeful_process",)) == finished
         await near.stops()
 

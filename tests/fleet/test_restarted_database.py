@@ -14,7 +14,7 @@ from crash.conftest import prepare
 from crash.harness import Place
 from crash.orders import check, order
 from fleet.harness import Fleet, Nursery
-from wakeful.testing.children import Child
+from wakeful.testing.children import ChildProcess
 from wakeful.testing.postgres_server import PostgresServer, PostgresUnavailable
 
 WORKERS = 3
@@ -58,12 +58,12 @@ async def test_all_workers_go_on_after_a_restart_and_after_a_crash(
         for worker in workers:
             await worker.stops()
             assert "Traceback" not in worker.log
-            assert "declared dead" not in worker.log
+            assert "declared this one dead" not in worker.log
         await place.query("delete from wakeful_run where agent = 'wait'")
         await check(place, list(range(20)), kills=0)
 
 
-async def all_have_their_part(fleet: Fleet, workers: list[Child], gate: Path, name: str) -> None:
+async def all_have_their_part(fleet: Fleet, workers: list[ChildProcess], gate: Path, name: str) -> None:
     """As many runs as there is room for in all of them together are at the gate at once."""
     events = [f"{name}-{number}" for number in range(len(workers) * AT_ONCE)]
     await fleet.emit(*(("gate.reached", event, None) for event in events))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic_core import to_json
 
 from support.fuzzing import bounded, fuzzed, replayed, seeds
-from wakeful.connect.postgres.pgoutput import Decoder, Garbled, Relation, Row
+from wakeful.connect.postgres.pgoutput import Decoder, Garbled, PgRelation, PgRow
 
 TARGET = "pgoutput"
 SEEDS = seeds(TARGET)
@@ -27,7 +27,7 @@ def read(known: Decoder, content: bytes) -> object:
         assert "\n" not in str(error)  # noqa: PT017 many are no error at all
         str(error).encode()
         return None
-    if isinstance(said, Row):
+    if isinstance(said, PgRow):
         to_json([said.new, said.old, said.changed])  # what is told of a row becomes an event
     return said
 
@@ -35,7 +35,7 @@ def read(known: Decoder, content: bytes) -> object:
 def examine(content: bytes) -> None:
     with bounded(content, TARGET):
         known = decoder()
-        if isinstance(read(known, content), Relation):  # the rows that follow are read by it
+        if isinstance(read(known, content), PgRelation):  # the rows that follow are read by it
             for row in ROWS:
                 read(known, row)
 

@@ -93,7 +93,7 @@ def test_without_the_advisories_it_says_so_and_does_the_rest(tmp_path: Path):
     bill = tmp_path / "bill.json"
     done = audit("--bill", str(bill), "--service-url", NOWHERE)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "vulnerabilities: not known: the service of advisories could not be reached" in done.stdout
+    assert "vulnerabilities: not known: the advisory service could not be reached" in done.stdout
     assert bill.exists()
 
 

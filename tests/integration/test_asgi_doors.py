@@ -32,9 +32,9 @@ def app(sqlite_url: str) -> App:
 def test_it_needs_a_token_or_a_word_that_it_does_not(app: App, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("WAKEFUL_TOKEN", raising=False)
     for options in ({}, {"token": ""}, {"token": None}):
-        with pytest.raises(ConfigError, match=r'or write asgi.open_to="loopback"'):
+        with pytest.raises(ConfigError, match=r'or use asgi.open_to="loopback"'):
             app.asgi(**options)
-    with pytest.raises(ConfigError, match='write open_to="loopback"'):
+    with pytest.raises(ConfigError, match='use open_to="loopback"'):
         app.asgi(open_to="everybody")
     with pytest.raises(ConfigError, match="can be guessed"):
         app.asgi(token="secret")

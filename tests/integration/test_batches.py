@@ -89,7 +89,7 @@ async def test_all_its_events_are_listed(app: App):
         assert shown is not None
         assert [event["id"] for event in shown["events"]] == ["e1", "e2", "e3"]
         story = " ".join((await runtime.reader.why("e3") or {})["story"])
-        assert "It is over 3 events: e1, and after it e2, e3." in story
+        assert "The run handles 3 events: e1, then e2, e3." in story
 
 
 async def test_each_key_gathers_by_itself_and_its_batches_go_in_order(app: App):

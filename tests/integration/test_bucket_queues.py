@@ -112,9 +112,9 @@ async def test_what_is_no_notification_is_kept_and_taken_off_the_queue(new_app: 
         kept = (await runtime.reader.events(state="quarantined", limit=10))["events"]
         reasons = " | ".join(sorted(one["reason"] for one in kept))
         assert len(kept) == 4
-        assert "it is no notification of S3" in reasons
+        assert "not an S3 notification" in reasons
         assert "record 0 cannot be read: key is missing" in reasons
-        assert f"it tells of bucket {other.name}, and no trigger with this queue does" in reasons
+        assert f"it is about bucket {other.name}, but no trigger with this queue is" in reasons
         reader = runtime.sources.reader(line.address)
         assert reader is not None
         again = reader.read_again(json.dumps({"Records": [told(box, "mended")]}).encode(), {})
@@ -171,7 +171,7 @@ async def test_a_death_after_the_commit_doubles_nothing(new_app: NewApp, cloud: 
 async def test_messages_that_wait_for_the_store_are_kept_from_others(cloud: Cloud):
     line = await cloud.new_queue(visibility=1)
     await line.send("a")
-    queue = sqs.Queue(sqs.read_queue_address(line.address, access(cloud), where="test"))
+    queue = sqs.SqsQueue(sqs.read_queue_address(line.address, access(cloud), where="test"))
     extended = asyncio.Event()
     await queue.open()
     try:
@@ -197,7 +197,7 @@ async def test_messages_that_wait_for_the_store_are_kept_from_others(cloud: Clou
 async def test_what_was_not_stored_is_given_back_at_once(cloud: Cloud):
     line = await cloud.new_queue(visibility=600)
     await line.send("a")
-    queue = sqs.Queue(sqs.read_queue_address(line.url, access(cloud), where="test"))
+    queue = sqs.SqsQueue(sqs.read_queue_address(line.url, access(cloud), where="test"))
     await queue.open()
     assert [one.body for one in await queue.receive(1)] == ["a"]
     assert await line.left() == (0, 1)

@@ -130,7 +130,7 @@ async def test_data_is_told_in_the_form_that_is_asked_for(new_app: NewApp, cloud
         assert told == [1]
         assert len(plain) == 2
         (kept,) = (await runtime.reader.events(state="quarantined", limit=10))["events"]
-        assert "x.txt: data= could not be told" in kept["reason"]
+        assert "x.txt: data= failed" in kept["reason"]
         await runtime.drain()
         found = await find_source(runtime.store.database, "app", f"s3://{box.name}")
         assert found is not None

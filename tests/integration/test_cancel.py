@@ -399,7 +399,7 @@ class TestUndoing:
             assert waiting is not None
             assert story is not None
             assert waiting["state"] == "waiting"
-            assert "Undoing what it did goes on at" in story["story"][-1]
+            assert "Undoing its effects continues at" in story["story"][-1]
             await pass_time(runtime, "2h")
             shown = await runtime.reader.run(run)
         assert shown is not None

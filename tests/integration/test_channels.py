@@ -120,7 +120,7 @@ async def test_a_channel_has_one_door(new_app: NewApp):
     async with first.running(worker=False) as runtime, second.running(worker=False) as other:
         await channel.open(around(runtime))
         await channel.open(around(runtime))
-        with pytest.raises(ConfigError, match="in use by another app: declare a channel of its own for each"):
+        with pytest.raises(ConfigError, match="in use by another app: declare a separate channel for each"):
             await channel.open(around(other))
         await channel.close()
         await channel.open(around(other))

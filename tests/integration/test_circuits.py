@@ -187,9 +187,9 @@ class TestAnOutage:
             (receipt,) = await send(app, 1)
             await runtime.drain()
             story = " ".join((await runtime.reader.why(receipt.runs[0]) or {})["story"])
-        assert "It is parked (circuit stripe is open: HTTPStatusError" in story
-        assert "Circuit stripe is open since 2026-01-01 00:00:00" in story
-        assert "`wakeful circuits close stripe` does not wait for that." in story
+        assert "The run is parked (circuit stripe is open: HTTPStatusError" in story
+        assert "Circuit stripe has been open since 2026-01-01 00:00:00" in story
+        assert "`wakeful circuits close stripe` closes it now." in story
 
     async def test_stops_the_others_that_come_later(self, app: App, service: Service):
         service.goes_down()

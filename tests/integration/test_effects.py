@@ -114,7 +114,7 @@ class TestWhenNobodyKnows:
             receipt_run = await runtime.reader.run(app_run["id"])
         assert receipt_run is not None
         assert receipt_run["state"] == "held"
-        assert "known again by its id for 1 h 0 m only" in receipt_run["reason"]
+        assert "recognises its id for 1 h 0 m only" in receipt_run["reason"]
         assert len(service.calls) == 1
 
     @pytest.mark.parametrize("error", AMBIGUOUS, ids=names(AMBIGUOUS))
@@ -787,7 +787,7 @@ class TestWhatAReviewFound:
         async with working(app) as runtime:
             run = await go(runtime)
         assert (run["state"], len(service.calls)) == ("held", 2)
-        assert "known again by its id for 1 h 0 m only" in run["reason"]
+        assert "recognises its id for 1 h 0 m only" in run["reason"]
 
     async def test_a_confirmation_whose_result_does_not_fit_is_asked_for_again(self, app: App):
         service = Service(TimeoutError())

@@ -43,20 +43,20 @@ async def test_anything_else_is_an_error_that_says_what_is_allowed(new_app: NewA
         error = await error_of(runtime)
         assert error == (
             "agent desk: run.emit('tickets.opened'): type \"tickets.opened\" is not allowed: "
-            'emits=["ticket.opened", "note.*"] is all that it may emit. Did you mean "ticket.opened"? '
-            "Add the type there if it is meant"
+            'the agent may emit only emits=["ticket.opened", "note.*"]. Did you mean "ticket.opened"? '
+            "Add the type there if it is intended"
         )
         assert (await runtime.reader.events(type="tickets.opened"))["events"] == []
 
 
 async def test_with_an_empty_list_it_emits_nothing(new_app: NewApp):
     async with working(speaking(new_app(), "note", emits=[])) as runtime:
-        assert "it is declared with emits=[], and emits nothing" in str(await error_of(runtime))
+        assert "emits=[] means that the agent emits nothing" in str(await error_of(runtime))
 
 
 async def test_types_of_wakefuls_own_are_emitted_by_nobody(new_app: NewApp):
     async with working(speaking(new_app(), "wakeful.checkin")) as runtime:
-        assert 'types that begin with "wakeful." are Wakeful\'s own' in str(await error_of(runtime))
+        assert 'types that begin with "wakeful." are reserved for Wakeful' in str(await error_of(runtime))
 
 
 async def test_a_channel_that_makes_events_is_bounded_too(new_app: NewApp):
@@ -82,10 +82,10 @@ def test_an_output_that_would_become_another_event_is_refused_before_the_app_run
     ("emits", "words"),
     [
         ("ticket.*", "emits must be a list of types or patterns, like [\"ticket.*\"], not 'ticket.*'"),
-        ([7], "emits: 7 is no type"),
-        ([" ticket"], "emits: ' ticket' is no type"),
-        ([""], "emits: '' is no type"),
-        (["wakeful.*"], 'types that begin with "wakeful." are Wakeful\'s own'),
+        ([7], "emits: 7 is not a type"),
+        ([" ticket"], "emits: ' ticket' is not a type"),
+        ([""], "emits: '' is not a type"),
+        (["wakeful.*"], 'types that begin with "wakeful." are reserved for Wakeful'),
     ],
 )
 def test_bad_patterns_are_refused_where_they_are_written(emits: Any, words: str):
@@ -103,5 +103,5 @@ async def test_a_run_cannot_speak_for_a_webhook_that_has_its_name(new_app: NewAp
 
     async with working(app) as runtime:
         error = await error_of(runtime)
-        assert 'source "/app/desk" is reserved: its events come by webhook "/hooks/desk" alone.' in str(error)
+        assert 'source "/app/desk" is reserved: its events come only through webhook "/hooks/desk".' in str(error)
         assert (await runtime.reader.runs(agent="signed"))["runs"] == []

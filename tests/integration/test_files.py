@@ -21,7 +21,7 @@ from wakeful.runtime import Runtime
 from wakeful.stores.verbs.processes import BuryProcess
 from wakeful.stores.verbs.sources import StoredSource, find_source
 from wakeful.triggers.files.reader import FilesReader
-from wakeful.triggers.files.watcher import Hints, Watcher
+from wakeful.triggers.files.watcher import FolderWatcher, Hints
 from wakeful.triggers.source import SourceTrouble
 from wakeful.why import why
 
@@ -183,7 +183,7 @@ async def test_a_folder_that_is_not_there_is_an_alarm_and_recovers(new_app: NewA
     async with working(desk.app) as runtime:
         failing = await in_state(runtime, "failing")
         assert failing.error is not None
-        assert f"folder {inbox} is not there: make it, mount it or correct the pattern" in failing.error
+        assert f"folder {inbox} is missing: create it, mount it or correct the pattern" in failing.error
         (alarm,) = (await runtime.reader.alarms())["alarms"]
         assert alarm["text"] == failing.error
         inbox.mkdir()
@@ -217,7 +217,7 @@ async def test_what_cannot_be_read_is_quarantined_and_the_rest_goes_on(new_app: 
             while len(found := await quarantined(runtime)) < 2:
                 await asyncio.sleep(0.01)
         reasons = sorted(one["reason"] for one in found)
-        assert "loop.md is a link, or lies behind one, and links are not followed" in reasons[1]
+        assert "loop.md is a link, or is behind one, and links are not followed" in reasons[1]
         assert r"\xff.md has a name that is not UTF-8: rename it" in reasons[0]
         await asyncio.to_thread(odd.rename, inbox / "c.md")
         (inbox / "loop.md").unlink()
@@ -259,7 +259,7 @@ async def test_a_file_that_was_told_or_is_gone_waits_for_nobody(new_app: NewApp,
         told = await why(runtime.reader, one["key"])
         assert told is not None
         assert "quarantine release" not in (story := " ".join(told["story"]))
-        assert f"`wakeful quarantine discard {one['key']}` ends it now" in story
+        assert f"`wakeful quarantine discard {one['key']}` discards it now" in story
 
 
 async def test_files_in_new_folders(new_app: NewApp, inbox: Path):
@@ -360,7 +360,7 @@ async def test_what_data_cannot_make_sense_of_is_kept_and_can_be_read_again(new_
         )
         (event,) = reading.reader.read_again(raw_of(envelope), from_json(headers))
         assert (event.id, event.type, event.data) == ("report-8.md@1", "file.created", "8")
-        with pytest.raises(SourceTrouble, match="told by itself"):
+        with pytest.raises(SourceTrouble, match="reported by itself"):
             reading.reader.read_again(b"/x", {})
 
 
@@ -383,10 +383,10 @@ async def test_functions_that_go_by_one_name_are_refused(new_app: NewApp, inbox:
 async def test_what_is_in_the_way_is_said_when_asked(inbox: Path):
     assert await files(f"{inbox}/*.md").problems() == []
     (problem,) = await files(f"{inbox}/nowhere/*.md").problems()
-    assert f"folder {inbox}/nowhere is not there: make it" in problem
+    assert f"folder {inbox}/nowhere is missing: create it" in problem
     (inbox / "folder").mkdir()
     (problem,) = await files(inbox / "folder").problems()
-    assert f'that is a folder: write "{inbox}/folder/*"' in problem
+    assert f'this is a folder: write "{inbox}/folder/*"' in problem
 
 
 async def test_a_burst_that_is_watched_is_told_to_the_last_file(new_app: NewApp, inbox: Path):
@@ -462,7 +462,7 @@ async def test_a_link_to_a_folder_is_not_even_watched(tmp_path: Path, inbox: Pat
         heard.update(hints or ())
         missed.extend([None] if hints is None else [])
 
-    watcher = Watcher(str(inbox), deep=True, heard=hear)
+    watcher = FolderWatcher(str(inbox), deep=True, heard=hear)
     await watcher.start()
     try:
         (outside / "a.md").write_text("1")
@@ -489,4 +489,4 @@ async def test_files_in_new_folders_beside_a_link_to_everything(new_app: NewApp,
         put(inbox / "x" / "y" / "b.md")
         await desk.tells("file.created x/y/a.md@1", "file.created x/y/b.md@1")
         (kept,) = await quarantined(runtime)
-        assert "is a link to a folder, and those are not entered" in kept["reason"]
+        assert "is a link to a folder, which is not entered" in kept["reason"]

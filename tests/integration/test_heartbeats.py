@@ -329,7 +329,7 @@ async def test_the_story_of_a_check_tells_its_failures_and_its_alarm(app: App, f
         desk.says["mail"] = "one mail"
         await pass_time(runtime, "30m")
         story = " ".join((await why(runtime.reader, "heartbeat/mail") or {})["story"])
-        assert "had something new to say, and it was sent." in story
+        assert "reported something new, which was sent." in story
         assert "An alarm is open" not in story
 
 
@@ -350,7 +350,7 @@ async def test_a_check_that_was_fired_by_hand_is_not_run_again_within_its_spacin
         told = await why(runtime.reader, run["id"])
         assert told is not None
         assert (
-            "Check heartbeat/mail was skipped: it ran at 2026-01-01T00:10:31Z, and does so once in 30 m 0 s. "
+            "Check heartbeat/mail was skipped: it ran at 2026-01-01T00:10:31Z, and runs once in 30 m 0 s. "
             "`wakeful heartbeat run heartbeat/mail` runs it now." in told["story"]
         )
         await pass_time(runtime, "30m")
@@ -482,7 +482,7 @@ async def test_a_broken_edit_leaves_the_last_good_version_in_force(
         await looked(runtime)
         text = (await alarms(runtime))["heartbeat/app/heartbeat"]
         assert text.startswith(f"heartbeat heartbeat: {file}{words}")
-        assert text.endswith("Its checks stay as they were read before")
+        assert text.endswith("Its checks stay as they were last read")
         await pass_time(runtime, "30m")
         assert desk.names == ["mail"]
     again = new_app()
@@ -499,7 +499,7 @@ async def test_a_file_that_was_never_there_is_an_alarm(app: App, file: Path):
     async with working(app) as runtime:
         ((key, text),) = (await alarms(runtime)).items()
         assert key == "heartbeat/app/heartbeat"
-        assert text.endswith("It has no checks, and does nothing, until the file can be read")
+        assert text.endswith("It has no checks until the file can be read")
         await edited(runtime, file, MAIL)
         assert await alarms(runtime) == {}
         assert await schedules(runtime) == {"heartbeat/mail": "live"}
@@ -551,7 +551,7 @@ async def test_a_schedule_of_somebody_else_is_not_taken_over(app: App, file: Pat
         await runtime.schedules.add("heartbeat/disk", every("1h"), "other", by=Actor("ada", "cli"))
         await edited(runtime, file, f"## News\n\n{DISK}")
         text = (await alarms(runtime))["heartbeat/app/heartbeat"]
-        assert f'{file}:3: there is a schedule "heartbeat/disk" of agent other already' in text
+        assert f'{file}:3: agent other already has a schedule "heartbeat/disk"' in text
         assert await schedules(runtime) == {"heartbeat/disk": "live", "heartbeat/mail": "live"}
 
 
@@ -563,7 +563,7 @@ async def test_checks_that_no_code_declares_any_more_are_an_alarm(new_app: NewAp
         pass
     async with working(new_app()) as runtime:
         text = (await alarms(runtime))["heartbeat/app/heartbeat"]
-        assert text.startswith("heartbeat heartbeat has 1 check(s) in the store, and app app does not declare it here")
+        assert text.startswith("heartbeat heartbeat has 1 check(s) in the store, but app app does not declare it here")
         await runtime.schedules.remove("heartbeat/mail", by=Actor("ada", "cli"))
     async with working(new_app()) as runtime:
         assert await alarms(runtime) == {}
@@ -660,7 +660,7 @@ async def test_a_checklist_that_returns_something_else_failed(app: App, file: Pa
     async with working(app) as runtime:
         await pass_time(runtime, "30m")
         assert (await memory(runtime, "mail"))["error"] == (
-            "Persistent: the checklist returned dict for check mail: it returns a text, or None for nothing"
+            "Persistent: the checklist returned dict for check mail: it must return a text, or None for nothing"
         )
 
 
@@ -683,7 +683,7 @@ def two(first: object, second: object) -> None: ...
         ({"probes": {"two": two}}, "probe two must be a function of its check, or of nothing"),
         ({"deliver": None}, "deliver must be the name of a channel"),
         ({"name": "heart beat"}, "an agent's name is letters"),
-        ({"name": "taken"}, "app app has an agent of that name already"),
+        ({"name": "taken"}, "app app already has an agent of that name"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str):
@@ -708,5 +708,5 @@ def test_a_heartbeat_delivers_to_a_channel_that_there_is():
 def test_two_probes_of_one_name_are_refused():
     app = App("app")
     app.probe(nothing)
-    with pytest.raises(ConfigError, match="there is a probe nothing already"):
+    with pytest.raises(ConfigError, match="a probe nothing is already declared"):
         app.probe(nothing)

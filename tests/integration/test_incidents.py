@@ -98,7 +98,7 @@ async def test_an_alarm_is_told_through_the_channel_that_the_app_names(new_app: 
             "subject": message.subject,
             "text": (
                 f"Agent agent has a dead letter. A{reason[1:]}. Since 2026-01-01 00:00 UTC. What to do: {alarm['do']}. "
-                f"`wakeful alarms ack {alarm['key']}` says that you know."
+                f"`wakeful alarms ack {alarm['key']}` acknowledges it."
             ),
             "do": alarm["do"],
             "reason": reason,

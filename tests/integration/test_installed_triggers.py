@@ -164,7 +164,7 @@ def refusal(kind: Any, **options: Any) -> str:
 
 
 def test_a_name_that_nobody_brings(maildir: Path):
-    assert "no installed package brings a trigger of that name" in refusal("kafka-ish")
+    assert "no installed package provides a trigger of that name" in refusal("kafka-ish")
     assert 'Did you mean "maildir"?' in refusal("mailder")
     assert "wakeful doctor" in refusal("mailder")
     assert "from wakeful import cron" in refusal("cron")
@@ -178,7 +178,7 @@ def test_options_that_it_does_not_take(maildir: Path):
 
 def test_two_packages_of_one_name(maildir: Path, install: Install):
     install("maildir", "other:maildir", "", package="other-maildir")
-    assert "other-maildir 1.0 and wakeful-maildir 1.0 both bring one of that name" in refusal("maildir")
+    assert "other-maildir 1.0 and wakeful-maildir 1.0 both provide one of that name" in refusal("maildir")
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,12 @@ def test_two_packages_of_one_name(maildir: Path, install: Install):
         ("broken:make", "import not_there", "broken:make cannot be loaded: ModuleNotFoundError"),
         ("broken:make", "raise RuntimeError('no\\nway')", "cannot be loaded: RuntimeError: no"),
         ("broken:missing", "", "cannot be loaded: AttributeError"),
-        ("broken:make", "make = 7", "broken:make is not a function that makes a trigger, but 7"),
-        ("broken:make", "def make(): return 'cron'", "made 'cron', which is no trigger: it has no type, no source"),
+        ("broken:make", "make = 7", "broken:make is not a function that returns a trigger, but 7"),
+        (
+            "broken:make",
+            "def make(): return 'cron'",
+            "returned 'cron', which is not a trigger: it has no type, no source",
+        ),
         ("broken:make", "def make(): raise KeyError('host')", "KeyError"),
         (
             "broken:make",

@@ -110,7 +110,7 @@ async def test_a_rate_holds_and_is_told(app: App):
         told = await why(runtime.reader, waiting.runs[0])
         assert told is not None
         assert told["story"][-1] == (
-            "It waits for its start: the rate of agent agent, 2 in 10 s, is used up until 2026-01-01 00:00:10 UTC."
+            "It waits to start: the rate of agent agent, 2 in 10 s, is used up until 2026-01-01 00:00:10 UTC."
         )
         await pass_time(runtime, "9s")
         assert await runtime.reader.counts() == {"done": 2, "ready": 3}
@@ -149,7 +149,7 @@ async def test_a_full_agent_is_told(new_app: NewApp):
         told = await why(runtime.reader, second.runs[0])
         assert told is not None
         assert told["story"][-1] == (
-            "It waits for a free place: agent agent runs 1 of 1 at once, in all processes together."
+            "It waits for a free slot: agent agent has 1 of 1 runs at once, in all processes together."
         )
         crowd.may_go.set()
         await runtime.drain()

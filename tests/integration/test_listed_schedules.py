@@ -111,15 +111,15 @@ async def test_what_it_waits_for(app: App):
         told = await story(runtime, "note")
         assert 'Schedule note wakes agent note of app app by every("10' in told
         assert (
-            f"3 of its occurrences, the last of 2026-01-01 00:40:00 UTC, wait, because run {runs[0].id} is not over: "
-            "it is waiting. They go as one then."
+            f"3 of its occurrences, the last of 2026-01-01 00:40:00 UTC, wait, because run {runs[0].id} has not finished: "
+            "it is waiting. They will fire as one."
         ) in told
         await app.emit("release")
         await runtime.drain()
         told = await story(runtime, runs[-1].id)
         assert "for 2026-01-01 00:40 UTC." in told
         assert (
-            "2 occurrences, from 2026-01-01 00:20:00 UTC to 2026-01-01 00:30:00 UTC, had not been fired and went into it."
+            "It also covers 2 occurrences, from 2026-01-01 00:20:00 UTC to 2026-01-01 00:30:00 UTC, which had not fired."
             in told
         )
         run = await runtime.reader.run(runs[-1].id)
@@ -162,7 +162,7 @@ async def test_a_pause_is_told_with_who_and_how_to_end_it(app: App):
         await runtime.schedules.pause("note", by=Actor("ada", "cli"), note="too loud")
         told = await story(runtime, "note")
         assert "ada paused it at 2026-01-01 00:00:30 UTC: too loud." in told
-        assert "It is paused since 2026-01-01 00:00:30 UTC by ada" in told
+        assert "It has been paused since 2026-01-01 00:00:30 UTC by ada" in told
         assert "`wakeful schedules resume note`" in told
         looking = desk.looking(runtime.reader)
         one = await schedules.find(looking, "note")
@@ -251,4 +251,4 @@ async def test_nobody_has_its_agent(new_app: NewApp):
     other = new_app("desk")
     holding(other)
     async with working(other) as runtime:
-        assert "No worker that is alive has agent note of app app" in await story(runtime, "note")
+        assert "No live worker has agent note of app app" in await story(runtime, "note")

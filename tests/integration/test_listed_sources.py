@@ -73,7 +73,7 @@ async def test_one_that_cannot_be_read(new_app: NewApp, tape: Outside):
         told = await runtime.reader.why(NAME)
         assert told is not None
         assert told["subject"] == {"kind": "source", "id": NAME}
-        assert "the tape is torn: mend it. It is tried again by itself." in " ".join(told["story"])
+        assert "the tape is torn: mend it. It is retried automatically." in " ".join(told["story"])
         assert runtime.states_of_sources() == {"failing": 1}
 
 

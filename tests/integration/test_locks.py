@@ -141,15 +141,15 @@ class TestWaiting:
             while not await runtime.database.fetch("waits_for_locks", 2):
                 await asyncio.sleep(0)
             story = " ".join((await runtime.reader.why(waiting.runs[0]) or {})["story"])
-            assert 'It waits for lock "till" since' in story
+            assert 'It has waited for lock "till" since' in story
             assert f"run {held.runs[0]} of agent hold has it" in story
-            assert 'It holds lock "till" since' in " ".join((await runtime.reader.why(held.runs[0]) or {})["story"])
+            assert 'It has held lock "till" since' in " ".join((await runtime.reader.why(held.runs[0]) or {})["story"])
             (listed,) = await runtime.reader.locks()
             assert (listed["name"], listed["run"], listed["waiting"]) == ("till", held.runs[0], 1)
             gate.open.set()
             assert (await ended(runtime, waiting))["state"] == "done"
             assert await runtime.reader.locks() == []
-            assert "waits for lock" not in " ".join((await runtime.reader.why(waiting.runs[0]) or {})["story"])
+            assert "waited for lock" not in " ".join((await runtime.reader.why(waiting.runs[0]) or {})["story"])
 
     async def test_one_who_stops_waiting_does_not_keep_it(self, app: App):
         @app.agent(on("go"))
@@ -368,7 +368,7 @@ class TestRefused:
         async with working(app) as runtime:
             run = await go(runtime)
         assert run["state"] == "dead"
-        assert "agent work has this lock already" in run["error"]["message"]
+        assert "agent work already holds this lock" in run["error"]["message"]
 
     async def test_inside_a_step(self, app: App):
         @app.agent(on("go"))
@@ -418,7 +418,7 @@ class TestRefused:
             return run.lock("till").token
 
         async with working(app) as runtime:
-            assert "inside `async with` only" in (await go(runtime))["error"]["message"]
+            assert "only known inside `async with`" in (await go(runtime))["error"]["message"]
 
 
 async def test_every_name_keeps_its_counter(app: App, store_url: str):

@@ -66,7 +66,7 @@ async def test_agents_that_wake_each_other_are_stopped_and_somebody_hears_of_it_
         assert Counter(seen) == {"review": 4, "fix": 4}  # the one from outside, and seven behind it
         ((agent, reason),) = await denied(runtime)
         assert agent == "review"
-        assert reason.startswith("chain_depth: it is number 8 of the chain that began with event first (")
+        assert reason.startswith("chain_depth: it is event 8 of the chain that began with event first (")
         assert "App(chain_depth=7)" in reason
         (alarm,) = await alarms(runtime)
         assert (alarm["key"], alarm["count"], alarm["owner"]) == ("loop/app/review", 1, "desk")
@@ -92,7 +92,7 @@ async def test_an_event_that_was_stopped_tells_why_and_a_person_can_let_it_throu
         assert told is not None
         words = " ".join(told["story"])
         assert "It is number 3 of the chain that began with event first: review → fix → review." in words
-        assert "Agent fix did nothing, because policy denied it: chain_depth: it is number 3" in words
+        assert "Agent fix did nothing, because policy denied it: chain_depth: it is event 3" in words
         feeding = Feeding("pong", 0, 10**16, "fix", denied=True)
         plan = await plan_feed(runtime.reader, feeding)
         assert (plan.events, plan.had, plan.denied, plan.new) == (2, 1, 0, 1)
@@ -275,7 +275,7 @@ async def test_calls_and_event_channels_are_links_too(new_app: NewApp):
         (dead,) = (await runtime.reader.runs(state="dead"))["runs"]  # the caller hears why nobody took it
         shown = await runtime.reader.run(dead["id"])
         assert shown is not None
-        assert "it is number 5 of the chain" in shown["error"]["message"]
+        assert "it is event 5 of the chain" in shown["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -50,13 +50,16 @@ class TestWhatIsNoted:
             await app.emit("paid", {"sum": 12}, id="P-1")
             assert (await waits_for(runtime, run))["misfit"] == {
                 "event": "P-1",
-                "reason": f'no field data.amount, which where "{WHERE}" asks for; its data is {{"sum":12}}',
+                "reason": f'no field data.amount, which where "{WHERE}" needs; its data is {{"sum":12}}',
             }
             told = await story(runtime, run)
             await app.emit("paid", {"amount": 12})
             await runtime.drain()
             run = (await runtime.reader.run(run["id"])) or {}
-        assert "Event P-1 came, but it could not be told whether that is the one, which counts as no: no field" in told
+        assert (
+            "Event P-1 arrived, but the condition could not be evaluated for it, which counts as no match: no field"
+            in told
+        )
         assert '{"sum":12}' in told
         assert (run["state"], run["output"]) == ("done", 12)
 
@@ -128,7 +131,7 @@ class TestWhereItIsNoted:
         assert run["state"] == "dead"
         assert run["error"]["message"].endswith(
             f"within 1 h 0 m. Event P-1 came, but its match could not be determined: no field data.amount, which "
-            f'where "{WHERE}" asks for'
+            f'where "{WHERE}" needs'
         )
         assert "Event P-1 came" in told
 
@@ -166,7 +169,7 @@ class TestValues:
         async with working(selling(app)) as runtime:
             run = await go(runtime)
             assert (await waits_for(runtime, run))["event"]["values"] == {"least": 10}
-            assert f"waits for an event paid where {WHERE} (least = 10), until" in await story(runtime, run)
+            assert f"has waited for an event paid where {WHERE} (least = 10), until" in await story(runtime, run)
 
     async def test_a_long_one_is_cut(self, app: App):
         @app.agent(on("go"))

@@ -191,10 +191,10 @@ async def test_everything_down_all_night_is_done_by_itself_in_the_morning(store_
         }
         text = early["retrying/shop/reads/read"]["text"]
         assert text.startswith(
-            "agent reads: read fails since 2026-01-05T01:30:00Z (Unreachable: all connection attempts"
+            "agent reads: read has been failing since 2026-01-05T01:30:00Z (Unreachable: all connection attempts"
         )
         assert "until 2026-01-06T01:30:00Z" in text
-        assert "It is down since 2026-01-05T01:30:0" in early["circuit/shop/stripe"]["text"]
+        assert "It has been down since 2026-01-05T01:30:0" in early["circuit/shop/stripe"]["text"]
         await until(world, 7, 0)
         assert set(states(await world.runs())) == {"done", "waiting", "parked", "ready"}
 
@@ -246,7 +246,7 @@ async def test_a_message_is_given_up_after_a_day_and_so_are_those_that_waited_be
         await world.skip("1h")
         (alarm,) = await world.alarms()
         assert (alarm["key"], alarm["state"]) == ("delivery/post/letters/late", "open")
-        assert "takes no messages since 2026-01-05T01:3" in alarm["text"]
+        assert "has taken no messages since 2026-01-05T01:3" in alarm["text"]
         (circuit,) = await world.runtime.reader.circuits()
         assert (circuit["name"], circuit["state"], circuit["waiting"]) == ("channel:letters", "open", 3)
         assert circuit["rest"] == 300
@@ -444,8 +444,8 @@ async def test_why_tells_since_when_and_what_would_end_it(store_url: str, outsid
         assert "tried until 2026-01-06T01:30:00Z" in await story("reads")
         assert "effect charge fails since 2026-01-05T01:30:00Z" in await story("charges")
         assert "failing since 2026-01-05T01:30:00Z, tried until 2026-01-06T01:30:00Z" in await story("handles")
-        assert "Circuit stripe is open since 2026-01-05 01:30" in await story("prices")
-        assert "all come back by themselves once it answers" in await story("prices")
+        assert "Circuit stripe has been open since 2026-01-05 01:30" in await story("prices")
+        assert "all parked runs resume once it answers" in await story("prices")
 
 
 class TestRateLimits:
@@ -489,7 +489,7 @@ class TestRateLimits:
             await world.look()
             (alarm,) = await world.alarms()
             assert (alarm["key"], alarm["state"], alarm["count"]) == (f"limited/desk/agent/{way}", "open", 1)
-            assert "is rate limited since 2026-01-01T00:00:00Z" in alarm["text"]
+            assert "has been rate limited since 2026-01-01T00:00:00Z" in alarm["text"]
             await world.skip("25h")
             assert {(await world.run(one))["state"] for one in (first, second)} == {"waiting"}
             busy = False

@@ -257,7 +257,7 @@ class TestLateMessages:
             assert LATE not in await open_alarms(runtime)
             await pass_time(runtime, "6m1s")
             text = (await open_alarms(runtime))[LATE]
-            assert f"delivery {delivery['id']} was committed 12 m 2 s ago and does not get through" in text
+            assert f"delivery {delivery['id']} was committed 12 m 2 s ago and is still not delivered" in text
             assert "RateLimited: slow" in text
             told = await runtime.reader.why(delivery["id"])
             assert f"An alarm is open: {text}." in (told or {})["story"]

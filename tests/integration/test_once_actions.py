@@ -93,8 +93,10 @@ async def test_a_second_run_gets_the_result_of_the_first(app: App):
         assert own["operation"] == bank.operations[0]
         assert own["operation"] != own["id"]
         assert f"done by run {first['id']}" in await story_of(runtime, second["id"])
-        assert f'It has key "I-7", and operation {own["operation"]}' in await story_of(runtime, own["id"])
-        assert f'It calls nothing, because effect {own["id"]} has its key "I-7"' in await story_of(
+        assert f'It has key "I-7", and is sent to the service as operation {own["operation"]}' in await story_of(
+            runtime, own["id"]
+        )
+        assert f'It makes no call, because effect {own["id"]} has its key "I-7"' in await story_of(
             runtime, followed["id"]
         )
 
@@ -559,7 +561,7 @@ async def test_a_key_that_cannot_be_told_is_refused(app: App):
     async with working(paying(app, bank, once="arguments.invoice.number")) as runtime:
         run = await bill(runtime, "I-7")
         assert run["state"] == "dead"
-        assert 'action pay: once="arguments.invoice.number" cannot be told' in run["error"]["message"]
+        assert 'action pay: once="arguments.invoice.number" cannot be computed' in run["error"]["message"]
     assert bank.paid == []
 
 

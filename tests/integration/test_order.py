@@ -117,7 +117,7 @@ async def test_a_dead_letter_keeps_its_key_until_a_person_acts(app: App):
         await runtime.drain()
         assert begun == ["a1", "b1"]
         story = " ".join((await runtime.reader.why(second) or {})["story"])
-        assert f"run {first} is before it, which is dead" in story
+        assert f"run {first} is ahead of it, which is dead" in story
         assert f"wakeful dead discard {first}" in story
         assert "2 runs of key a wait behind it" in " ".join((await runtime.reader.why(first) or {})["story"])
         (alarm,) = (await runtime.reader.alarms())["alarms"]
@@ -203,7 +203,7 @@ async def test_runs_accepted_before_a_restart_go_on_in_order(new_app: NewApp):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"key": "data.k"}, 'key="data.k" cannot be told for event odd: no field data.k'),
+        ({"key": "data.k"}, 'key="data.k" has no usable value for event odd: no field data.k'),
         ({"key": "data.list"}, "it gives list"),
         ({"key": "data.nothing"}, "it gives nothing"),
         ({"key": lambda event: event.data["k"]}, "KeyError"),
@@ -228,7 +228,7 @@ async def test_a_key_that_cannot_be_told_is_a_dead_letter_with_expression_and_da
     assert run["error"]["type"] == "InvalidKey"
     assert words in run["error"]["message"]
     assert "agent keeper" in run["error"]["message"]
-    assert f"Mend the {next(iter(options))}=, or replay it with other data" in run["error"]["message"]
+    assert f"Correct the {next(iter(options))}=, or replay it with other data" in run["error"]["message"]
     assert '"n":7' in run["error"]["message"]
 
 
@@ -414,7 +414,7 @@ async def test_the_newest_of_a_burst_goes_once_it_is_quiet(app: App):
             await pass_time(runtime, "20s")
         assert diary.begun == []
         story = " ".join((await runtime.reader.why("a3") or {})["story"])
-        assert "It waits for more events, or for a newer one" in story
+        assert "The run waits for more events, or for a newer one" in story
         await pass_time(runtime, "10s")
         assert diary.begun == [3]
         states = [(await runtime.reader.event(f"a{number}") or {})["admissions"][0]["state"] for number in range(4)]
@@ -496,7 +496,7 @@ async def test_one_that_expired_behind_a_dead_letter_says_so(app: App):
         told = await why(runtime.reader, behind)
         assert told is not None
         assert told["story"][-1] == (
-            "It expired at 2026-01-01 00:01:00 UTC: it never starts, and is cancelled when its turn comes."
+            "It expired at 2026-01-01 00:01:00 UTC: it will not start, and is cancelled when its turn comes."
         )
 
 
@@ -575,7 +575,7 @@ async def test_a_fork_of_a_dead_letter_takes_its_place(app: App, again: str):
         await runtime.drain()
         assert begun == [("", 0), ("1", 0)], "it goes before those behind the original, and is dead too"
         story = " ".join((await runtime.reader.why(second) or {})["story"])
-        assert f"run {forked.run} is before it, which is dead" in story
+        assert f"run {forked.run} is ahead of it, which is dead" in story
         broken.clear()
         which = forked.run if again == "its fork" else first
         await runtime.store.do(RedoRun(which, by=Actor("ada", "code")))

@@ -239,6 +239,6 @@ class TestStates:
             (state,) = shown(await http.get("/v1/states/counter"))["states"]
             assert state["run"] == first["id"]
             story = " ".join(shown(await http.get(f"/v1/why/{second['id']}"))["story"])
-            assert f"run {first['id']} has the state" in story
+            assert f"run {first['id']} holds the state" in story
             own = " ".join(shown(await http.get(f"/v1/why/{first['id']}"))["story"])
             assert "has the state" not in own

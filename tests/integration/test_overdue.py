@@ -59,7 +59,7 @@ class TestRuns:
             assert list(found) == ["waiting/app/work"]
             assert alarm["owner"] == "platform"
             assert alarm["subject"] == "Runs of agent work wait too long to start"
-            assert f"run {run['id']} of agent work is ready since 2026-01-01T00:00:00Z" in alarm["text"]
+            assert f"run {run['id']} of agent work has been ready since 2026-01-01T00:00:00Z" in alarm["text"]
             assert "paused by ada" in alarm["text"]
             await pause(runtime, "work", paused=False)
             await runtime.drain()

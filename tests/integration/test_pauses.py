@@ -44,8 +44,8 @@ async def test_a_paused_agent_starts_nothing_and_goes_on_when_it_is_resumed(app:
         (waiting,) = (await runtime.reader.runs(agent="agent"))["runs"]
         told = await story(runtime, waiting["id"])
         assert told[-1] == (
-            "Agent agent is paused since 2026-01-01 00:00:00 UTC by ada (a look at the data first): nothing of it is "
-            "claimed. `wakeful resume agent` lets it go on."
+            "Agent agent has been paused since 2026-01-01 00:00:00 UTC by ada (a look at the data first): no run of it is "
+            "claimed. `wakeful resume agent` resumes it."
         )
         await resume(runtime)
         await runtime.drain()
@@ -71,8 +71,8 @@ async def test_what_is_in_flight_finishes_and_is_delivered(app: App):
         assert run["outcome"]["delivery"] == "delivered"
         told = await story(runtime, (await app.emit("go")).runs[0])
         assert told[-1] == (
-            "All of app app is paused since 2026-01-01 00:00:00 UTC by ada: nothing of it is claimed. "
-            "`wakeful resume all` lets it go on."
+            "All of app app has been paused since 2026-01-01 00:00:00 UTC by ada: no run of it is claimed. "
+            "`wakeful resume all` resumes it."
         )
 
 
@@ -126,8 +126,8 @@ async def test_coming_back_at_a_rate(app: App):
         assert await runtime.reader.counts() == {"done": 2, "ready": 3}
         ready = [one for one in receipts if (await the_run(runtime, one))["state"] == "ready"]
         assert (await story(runtime, ready[0].runs[0]))[-1] == (
-            "Agent agent comes back from a pause since 2026-01-01 00:00:00 UTC, no faster than 2/10s until what has "
-            "gathered is done. `wakeful resume agent` lifts that rate."
+            "Agent agent has been resuming from a pause since 2026-01-01 00:00:00 UTC, at most 2/10s until the backlog "
+            "is done. `wakeful resume agent` lifts that rate."
         )
         await pass_time(runtime, "10s")
         await pass_time(runtime, "10s")

@@ -68,7 +68,7 @@ class TestOverHttp:
             assert (run["state"], run["output"]) == ("done", 40)
             kept = shown(await http.get(one))
             assert (kept["state"], kept["answered_by"], kept["note"]) == ("answered", "ada", "seen it")
-            assert "ada answered its question at" in await story(runtime, run["id"])
+            assert "ada answered its approval at" in await story(runtime, run["id"])
 
     async def test_it_needs_the_token(self, app: App):
         async with working(app):
@@ -86,8 +86,8 @@ class TestTheStory:
 
         async with working(app) as runtime:
             told = await story(runtime, (await go(runtime))["id"])
-        assert "it sleeps, until" in told
-        assert "3 h 0 m from now. It goes on by itself then." in told
+        assert "the run has been asleep; it continues automatically at" in told
+        assert "3 h 0 m from now." in told
 
     async def test_of_a_run_that_waits_for_an_event_and_of_that_event(self, app: App):
         @app.agent(on("go"))
@@ -97,10 +97,10 @@ class TestTheStory:
         async with working(app) as runtime:
             run = await go(runtime)
             told = await story(runtime, run["id"])
-            assert "it waits for an event paid about order-7 where data > 1, until" in told
-            assert "`wakeful emit APP paid --subject order-7` brings one" in told
+            assert "the run has waited for an event paid about order-7 where data > 1, until" in told
+            assert "`wakeful emit APP paid --subject order-7` sends one" in told
             receipt = await app.emit("paid", 2, subject="order-7")
-            assert f"Run {run['id']} of agent order waited for it, and took it." in await story(runtime, receipt.id)
+            assert f"Run {run['id']} of agent order waited for it and received it." in await story(runtime, receipt.id)
 
     async def test_of_a_run_that_called_another_and_of_that_one(self, app: App):
         @app.agent(on("go"))
@@ -117,8 +117,9 @@ class TestTheStory:
             (called,) = run["children"]
             assert (called["agent"], called["state"], run["parent"]) == ("child", "waiting", None)
             told = await story(runtime, run["id"])
-            assert f"it waits for run {called['id']} of agent child, which it called and which is waiting" in told
-            assert f"`wakeful why {called['id']}` tells what that one is doing" in told
+            waits = f"the run has waited for run {called['id']} of agent child, which it called and which is waiting"
+            assert waits in told
+            assert f"`wakeful why {called['id']}` explains that run" in told
             assert ((await runtime.reader.run(called["id"])) or {})["parent"] == run["id"]
             assert f"It was called by run {run['id']}:" in await story(runtime, called["id"])
 
@@ -131,9 +132,9 @@ class TestTheStory:
             run = await go(runtime)
             (question,) = (await runtime.reader.approvals())["approvals"]
             told = await story(runtime, run["id"])
-            assert "it asks ops: Sure? It waits for an answer until" in told
+            assert "the run has asked ops: Sure? It waits for an answer until" in told
             assert f"`wakeful approvals answer {question['id']} ANSWER`" in told
             runtime.clock.move("4h")  # type: ignore[attr-defined]
             await runtime.drain()
             told = await story(runtime, run["id"])
-        assert "Its wait ask ended without what it waited for: TimedOut" in told
+        assert "Its wait ask ended without a result: TimedOut" in told

@@ -219,11 +219,11 @@ async def test_a_role_without_rights_is_told_what_to_run_and_then_it_works(
     url = await a_role(postgres_shop, role)
     trigger = postgres_changes(url, via="triggers", table="orders")
     try:
-        assert f"role {role} may make no trigger on table orders: GRANT TRIGGER" in (await trigger.problems())[0]
+        assert f"role {role} may not create a trigger on table orders: GRANT TRIGGER" in (await trigger.problems())[0]
         async with working(watching(new_app, seen, trigger), reading="drained") as runtime:
             await runtime.drain()
             error = await error_of(runtime)
-            assert f"role {role} may not make what tells of changes" in error
+            assert f"role {role} may not create the change table and triggers" in error
             assert "\n" not in error
             assert "secret" not in error
             await postgres_shop.connection.execute(error.partition("run this once: ")[2])
@@ -309,7 +309,7 @@ async def test_a_transaction_that_is_open_for_long_is_an_alarm_that_says_whose_i
         await runtime.drain()
         await runtime.drain()
         (words,) = await alarms(runtime)
-        assert "1 changes cannot be told before a transaction ends" in words
+        assert "1 changes cannot be read before a long-running transaction ends" in words
         assert (
             f"(application 'night report', role postgres): end it there, or SELECT pg_terminate_backend({late.get_server_pid()})"
             in words

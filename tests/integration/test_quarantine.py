@@ -93,7 +93,7 @@ class TestReleasing:
             assert "(mended)" in told
             made = await runtime.reader.why("1")
             assert made is not None
-            assert "It was in quarantine before, and ada released it" in " ".join(made["story"])
+            assert "It was quarantined before, and ada released it" in " ".join(made["story"])
 
     async def test_what_came_again_meanwhile_is_told_and_starts_nothing(self, new_app: NewApp, tape: Outside):
         seen: list[str] = []
@@ -126,7 +126,7 @@ class TestReleasing:
         async with working(an_app(new_app, tape, []), reading="drained") as runtime:
             await runtime.drain()
             ended = await release(runtime.store, runtime.releasing, await the_one(runtime), by=Actor("ada", "code"))
-            assert ended.wrong == "tape tape.txt: there is no event in it: discard it"
+            assert ended.wrong == "tape tape.txt: it contains no event: discard it"
 
     async def test_a_source_that_is_gone_says_so_and_its_bytes_can_be_discarded(self, new_app: NewApp, tape: Outside):
         tape.write("?b")
@@ -135,7 +135,7 @@ class TestReleasing:
         async with working(new_app()) as runtime:
             found = await the_one(runtime)
             ended = await release(runtime.store, runtime.releasing, found, by=Actor("ada", "code"))
-            assert "app app has no source tape.txt any more" in str(ended.wrong)
+            assert "app app no longer has the source tape.txt" in str(ended.wrong)
             assert (await discard(runtime.store, found, by=Actor("ada", "code"))).done
             assert await kept(runtime) == []
             rows = await runtime.database.fetch("list_events", None, 5, None, "quarantined", None)
@@ -434,7 +434,7 @@ class TestBackPressure:
             assert "App(backlog=" in source["reason"]
             told = await runtime.reader.why(NAME)
             assert told is not None
-            assert any("It is paused since" in sentence for sentence in told["story"])
+            assert any("It has been paused since" in sentence for sentence in told["story"])
             go_on.set()
             async with asyncio.timeout(120):
                 while len(done) < many:

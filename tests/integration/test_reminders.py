@@ -199,10 +199,10 @@ async def test_one_that_is_needless_says_so_and_sends_nothing(app: App, post: Po
             "event green of type ci.passed came at 2026-11-15T16:30:00Z",
         )
         story = " ".join((await runtime.reader.why(made.id) or {})["story"])
-        assert "It was not told, because it was not needed any more: event green of type ci.passed came at" in story
+        assert "It was not sent, because it was no longer needed: event green of type ci.passed came at" in story
         run = (await the_reminder(runtime, made.id))["run"]
         of_run = " ".join((await runtime.reader.why(run) or {})["story"])
-        assert f"It told nobody, because reminder {made.id} was not needed any more: event green" in of_run
+        assert f"It sent nothing, because reminder {made.id} was no longer needed: event green" in of_run
 
 
 async def test_what_came_before_it_was_made_does_not_make_it_needless(app: App, post: Post):
@@ -237,7 +237,7 @@ async def test_a_condition_that_runs_out_of_its_budget_is_logged_and_the_reminde
         with capture_logs() as logs:
             await pass_time(runtime, "1h")
         assert post.got == ["look at CI"]
-    (line,) = [one for one in logs if one["event"] == "whether an event makes the reminder needless is not known"]
+    (line,) = [one for one in logs if one["event"] == "it is unknown whether an event makes the reminder unnecessary"]
     assert (line["log_level"], line["event_id"]) == ("warning", "large"), line
     assert "ran out of its budget" in line["reason"]
 
@@ -277,10 +277,10 @@ async def test_an_event_that_was_being_stored_when_it_was_made_counts(
 
 async def test_a_condition_longer_than_events_are_kept_is_refused(new_app: NewApp):
     app = new_app(retention="7d", deduplication="30d")
-    with pytest.raises(ConfigError, match=r"8 d 0 h away, and what events say is kept for 7 d 0 h"):
+    with pytest.raises(ConfigError, match=r"due in 8 d 0 h, but event data is kept for only 7 d 0 h"):
         await app.remind("in 8 days", "look", unless="ci.passed", where="data.green")
     assert (await app.remind("in 8 days", "look", unless="ci.passed")).unless == "ci.passed"
-    with pytest.raises(ConfigError, match=r"events is kept for 30 d"):
+    with pytest.raises(ConfigError, match=r"events are kept for only 30 d"):
         await app.remind("in 31 days", "look", unless="ci.passed")
 
 
@@ -412,7 +412,7 @@ async def test_changed_and_fired_in_the_same_moment_it_has_one_outcome(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"text": "  "}, "its text is what to be reminded of"),
+        ({"text": "  "}, "its text must have 1 to"),
         ({"text": "x" * 3000}, "1 to 2,000 characters"),
         ({"to": "rimenders"}, 'no channel "rimenders". Did you mean "reminders"?'),
         ({"tz": "Europe/Londn"}, 'Did you mean "Europe/London"?'),
@@ -574,7 +574,7 @@ async def test_why_tells_the_story_of_a_reminder(app: App, post: Post):
         made = await app.remind("in 20 minutes", "call the bank", unless="paid", operator="ada")
         await runtime.reminders.move(made.id, "in 30 minutes", by=Actor("ben", "cli"), note="busy")
         waiting = (await runtime.reader.why(made.id) or {})["story"]
-        assert waiting[0].startswith(f'Reminder {made.id}, "call the bank", was made by ada')
+        assert waiting[0].startswith(f'Reminder {made.id}, "call the bank", was created by ada')
         assert "ben moved it to Sun 15 Nov 2026 16:30 UTC (busy)" in " ".join(waiting)
         assert f"`wakeful reminders move {made.id} WHEN`" in waiting[-1]
         await pass_time(runtime, "30m")

@@ -186,7 +186,7 @@ async def test_what_cannot_be_waited_for(new_app: NewApp):
             await app.result(receipt)
         with pytest.raises(ValueError, match="event lonely is unmatched and has no run"):
             await app.result(await app.emit("nobody", id="lonely"))
-        with pytest.raises(NotFound, match="there is no run 0815"):
+        with pytest.raises(NotFound, match="no run 0815"):
             await app.result("0815")
         with pytest.raises(ConfigError, match=r"app\.result: timeout"):
             await app.result(receipt.runs[0], timeout="soon")

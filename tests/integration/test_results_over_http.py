@@ -87,7 +87,7 @@ async def test_without_wait_nothing_has_changed(new_app: NewApp):
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [("wait=2h", "from 0 to 60s"), ("wait=soon", "is not a duration"), ("wiat=1s", 'Did you mean "wait"?')],
+    [("wait=2h", "use 0 to 60s"), ("wait=soon", "is not a duration"), ("wiat=1s", 'Did you mean "wait"?')],
 )
 async def test_a_bad_wait_is_refused_and_nothing_is_stored(new_app: NewApp, query: str, words: str):
     app = desk(new_app(clock=None))

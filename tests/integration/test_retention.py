@@ -280,8 +280,8 @@ class TestEvents:
                 told = await runtime.reader.why(identifier)
                 assert told is not None
                 story = " ".join(told["story"])
-                assert "What it said was removed" in story
-                assert f"Run {run['id']} of agent handle was over and done, and was removed" in story
+                assert "Its payload was removed" in story
+                assert f"Run {run['id']} of agent handle finished and was removed" in story
             assert await runtime.reader.why("0" * 26) is None
 
 

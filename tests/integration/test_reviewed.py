@@ -111,7 +111,7 @@ async def test_another_path_to_the_same_file_shares_its_locks(tmp_path: Path) ->
     first.lock("alive")
     try:
         assert second.is_certainly_dead("alive") is False
-        assert second.is_certainly_dead("nobody knows") is False
+        assert second.is_certainly_dead("it is unknown") is False
     finally:
         first.unlock("alive")
 

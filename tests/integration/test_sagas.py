@@ -106,7 +106,7 @@ async def test_what_it_did_is_undone_the_latest_first_and_then_it_is_a_dead_lett
         "undo charge": "confirmed",
     }
     assert run["cancel"] is None
-    assert "2 effects of it were undone again: " in story
+    assert "2 effects of the run were undone: " in story
     assert "dead letter" in alarm["text"]
     assert "undone: charge, reserve" in alarm["text"]
     assert (group["id"], group["confirmed"]) == (run["id"], {"mail": 1})
@@ -186,7 +186,7 @@ async def test_an_undo_that_fails_holds_the_run_until_a_person_has_spoken(app: A
         assert run["state"] == "held"
         assert "undo charge: Persistent: the bank says no" in run["reason"]
         story = await story_of(runtime, run)
-        assert "It failed: Persistent: out of stock" in story
+        assert "The run failed: Persistent: out of stock" in story
         undo = next(one for one in run["effects"] if one["action"] == "undo charge")
         await settle(runtime.store, undo["id"], "abandon", by=Actor("ada", "code"), note="too late")
         await runtime.drain()

@@ -511,7 +511,7 @@ async def test_of_two_who_change_different_parts_neither_undoes_the_other(app: A
 async def test_agents_of_our_own_are_woken_by_no_schedule(app: App):
     noting(app)
     async with working(app) as runtime:
-        with pytest.raises(ConfigError, match="Wakeful's own"):
+        with pytest.raises(ConfigError, match="built into Wakeful"):
             await runtime.schedules.add("mine", every("10m"), "wakeful.remind", by=Actor("ada", "cli"))
 
 
@@ -539,10 +539,8 @@ class TestDefinitionsThatCannotBeRead:
             assert len(runs) == 1  # the others go on
             page = (await runtime.reader.schedules())["schedules"]
             (rule,) = [one["rule"] for one in page if one["name"] == "mine"]
-            assert rule.startswith(
-                'a rule that cannot be read (a stored schedule is of the kind "moon", which this version'
-            )
-            assert "by a rule that cannot be read" in str(await runtime.reader.why("mine"))
+            assert rule.startswith('an unreadable rule (a stored schedule has the kind "moon", which this version')
+            assert "by an unreadable rule" in str(await runtime.reader.why("mine"))
             await pass_time(runtime, "1h")
             await runtime.watcher.once()
             open_ones = {one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
@@ -590,7 +588,7 @@ async def test_what_a_schedule_carries_and_why_it_was_skipped_is_encrypted(new_a
 
 
 def test_names_of_wakefuls_own_agents_are_refused(app: App):
-    with pytest.raises(ConfigError, match=r"names that begin with wakeful\. are those of Wakeful's own agents"):
+    with pytest.raises(ConfigError, match=r"names that begin with wakeful\. are reserved for Wakeful's own agents"):
 
         @app.agent(on("go"), name="wakeful.mine")
         async def note(run: Run) -> None: ...

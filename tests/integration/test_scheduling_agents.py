@@ -101,17 +101,11 @@ async def test_a_resumed_run_does_not_schedule_again(app: App):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("theirs", "no rule lets agent look add schedules of agent other: without one, an agent schedules only itself"),
-        (
-            "others",
-            "no rule lets agent look edit schedules of agent other: without one, an agent schedules only itself",
-        ),
-        (
-            "gone",
-            "no rule lets agent look remove schedules of agent other: without one, an agent schedules only itself",
-        ),
-        ("nightly", "schedule nightly is not an agent's to change: it is declared in code"),
-        ("ended", "schedule ended is not an agent's to change: it is declared in code"),
+        ("theirs", "no rule lets agent look add schedules of agent other: by default an agent schedules only itself"),
+        ("others", "no rule lets agent look edit schedules of agent other: by default an agent schedules only itself"),
+        ("gone", "no rule lets agent look remove schedules of agent other: by default an agent schedules only itself"),
+        ("nightly", "agents cannot change schedule nightly: it is declared in code"),
+        ("ended", "agents cannot change schedule ended: it is declared in code"),
     ],
 )
 async def test_what_is_denied_is_a_decision_with_its_reason(app: App, store_url: str, name: str, reason: str):
@@ -204,10 +198,10 @@ async def test_a_rule_lets_an_agent_schedule_others(new_app: NewApp):
     ("name", "rule", "agent", "words"),
     [
         ("a/b", every("1h"), None, "without /"),
-        ("mine", "0 8 * * *", None, "is no rule of time"),
+        ("mine", "0 8 * * *", None, "is not a schedule"),
         ("mine", every("1h", name="other"), None, "has a name of its own"),
         ("mine", every("1h"), "loook", 'has no agent "loook". Did you mean "look"?'),
-        ("mine", at("2025-01-01"), None, "lies in the past"),
+        ("mine", at("2025-01-01"), None, "is in the past"),
     ],
 )
 async def test_what_cannot_be_meant(app: App, name: str, rule: Any, agent: Any, words: str):

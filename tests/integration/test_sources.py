@@ -231,9 +231,13 @@ async def test_a_trigger_that_makes_no_reader_is_an_alarm_and_the_rest_goes_on(n
     tape.write("a")
     async with working(app) as runtime:
         failing = await until_in_state(runtime, "failing", source="torn")
-        told = "KeyError: 'spool'" if makes == "an error" else "it is NoneType, which is no wakeful.sources.Reader"
+        told = (
+            "KeyError: 'spool'"
+            if makes == "an error"
+            else "it returned NoneType, which is not a wakeful.sources.Reader"
+        )
         assert told in failing.error
-        assert "Mend the trigger" in failing.error
+        assert "Fix the trigger" in failing.error
         (alarm,) = (await runtime.reader.alarms())["alarms"]
         assert alarm["key"] == "source/app/torn"
         await until(lambda: seen == ["a"])

@@ -93,7 +93,7 @@ async def test_text_that_is_no_text_is_kept_and_the_others_go_on(new_app: NewApp
         await runtime.drain()
         assert [event.data["key"]["id"] for event in seen] == [2]
         (kept,) = (await runtime.reader.events(state="quarantined", limit=10))["events"]
-        assert "of wakeful_change cannot be read: 'utf-8' codec" in kept["reason"]
+        assert "of wakeful_change is unreadable: 'utf-8' codec" in kept["reason"]
         await runtime.drain()
         assert await sqlite_shop.do("select * from wakeful_change") == []
 
@@ -228,7 +228,7 @@ async def test_a_file_that_is_not_there_is_said_and_looked_for_again(new_app: Ne
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"no database at all, but long enough to be told from one" * 20, "is no SQLite")]
+    ("content", "words"), [(b"no database at all, but long enough to be told from one" * 20, "is not a SQLite")]
 )
 async def test_a_file_that_is_none_of_sqlite_is_said(new_app: NewApp, tmp_path: Path, content: bytes, words: str):
     path = tmp_path / "odd.db"
@@ -317,15 +317,15 @@ async def test_replace_tells_of_the_row_that_came_and_not_of_the_one_that_went(
     [
         ({"path": ""}, "is the path of a SQLite file"),
         ({"path": 7}, "is the path of a SQLite file"),
-        ({"path": "mysql://host/shop"}, "mysql:// is no address that can be read"),
+        ({"path": "mysql://host/shop"}, "mysql:// is not supported here"),
         ({"path": ":memory:"}, "in memory"),
         ({"table": ""}, "name of a table"),
-        ({"operations": "upsert"}, 'there is no "upsert"'),
+        ({"operations": "upsert"}, 'unknown operation "upsert"'),
         ({"operations": []}, "operations is empty"),
         ({"columns": "total"}, "names of columns"),
         ({"columns": []}, "names of columns"),
         ({"poll": "soon"}, "poll must be a duration"),
-        ({"poll": "0s"}, "longer than nothing"),
+        ({"poll": "0s"}, "longer than zero"),
         ({"where": "data."}, "is not a CEL expression"),
         ({"data": 7}, "data must be"),
     ],

@@ -255,7 +255,7 @@ class TestBadInput:
         class Strict(BaseModel):
             count: int
 
-        with pytest.raises(ConfigError, match=r"state=Strict cannot be made from nothing"):
+        with pytest.raises(ConfigError, match=r"state=Strict cannot be created without arguments"):
 
             @app.agent(on("go"), state=Strict)
             async def counter(run: Run) -> None: ...

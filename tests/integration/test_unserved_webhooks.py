@@ -77,7 +77,7 @@ async def test_one_whose_server_died_is_unserved_since_then(new_app: NewApp, clo
         assert "no server answers its requests" in found["unread"]
         told = await why(worker.reader, PATH)
         assert told is not None
-        assert any("not served since" in line for line in told["story"])
+        assert any("not been served since" in line for line in told["story"])
         assert (await worker.reader.health())["webhooks"]["ok"] is False
 
 

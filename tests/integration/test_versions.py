@@ -139,7 +139,7 @@ async def test_it_is_held_until_a_person_says_something(new_app: NewApp, clock: 
         assert run["state"] == "held"
         assert run["reason"].startswith(f"its code changed since it began: version {before['version']} then")
         assert story is not None
-        assert f"`wakeful replay {run['id']}` lets it go on with the code that there is now" in story["story"][-1]
+        assert f"`wakeful replay {run['id']}` continues it with the current code" in story["story"][-1]
         (alarm,) = (await runtime.reader.alarms(state="open"))["alarms"]
         assert alarm["key"] == "held/app/agent/version"
         redone = await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))

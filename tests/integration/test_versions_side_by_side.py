@@ -119,7 +119,7 @@ async def test_a_run_waits_for_its_own_code_and_says_so(program: Program, clock:
             assert run["awaits_code"]["version"] == "1"
             story = await second.reader.why(run["id"])
             assert story is not None
-            assert "Version 1 of agent agent ran it last, and takes it when it is due" in " ".join(story["story"])
+            assert "Version 1 of agent agent ran it last and takes it when it is due" in " ".join(story["story"])
             program.over.set()
             await first.stop()
             assert (await ended(second, receipt))["state"] == "waiting"
@@ -173,7 +173,7 @@ async def test_a_run_of_new_code_does_not_start_anew_in_old_code(program: Progra
         await first.drain()
         run = await the_run(first, receipt)
         assert (run["state"], program.ran) == ("held", ["1"])
-        assert run["reason"].startswith("newer code began it (version 2), and only older code (version 1) is at work")
+        assert run["reason"].startswith("newer code began it (version 2), but only older code (version 1) is running")
         program.fails = False
         await first.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
         run = await ended(first, receipt)
@@ -244,7 +244,7 @@ async def test_it_starts_anew_a_few_times_and_is_held_then(program: Program, clo
             assert ("change/app/agent" in alarms) == (number > 1), "one restart is what was asked for"
             story = await runtime.reader.why(run["id"])
     assert (run["state"], len(program.ran)) == ("held", RESTARTS + 1)
-    assert f"it started from the top {RESTARTS} times within a day for that" in run["reason"]
+    assert f"it restarted from the top {RESTARTS} times within a day for that reason" in run["reason"]
     assert "held/app/agent/version" in alarms
     assert story is not None
     told = [line for line in story["story"] if line.startswith("Its code changed while it was under way")]

@@ -279,9 +279,9 @@ class TestWaitingForEvents:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ({"type": "paid.*"}, "the one type"),
-            ({"type": ""}, "the one type"),
-            ({"type": "paid", "subject": ""}, "a text that is not empty"),
+            ({"type": "paid.*"}, "exactly one type"),
+            ({"type": ""}, "exactly one type"),
+            ({"type": "paid", "subject": ""}, "a non-empty text"),
             ({"type": "paid", "where": "data.amount >"}, "is not a CEL expression"),
             ({"type": "paid", "where": "amount > 3"}, 'Did you mean "data.amount"?'),
             ({"type": "paid", "timeout": "later"}, "not a duration"),

@@ -40,7 +40,7 @@ async def test_only_events_of_that_source_count(app: App, source: str, where: st
         told = await runtime.reader.why(run["id"])
         assert told is not None
         story = " ".join(told["story"])
-        assert f"waits for an event paid from {source}" in story
+        assert f"has waited for an event paid from {source}" in story
         assert "Events of type paid from other sources do not count." in story
         assert "could not be told" not in story
         await app.emit("paid", {"amount": 2}, id="real", source=source)

@@ -84,7 +84,7 @@ class TestSchedules:
             (text,) = (await alarms(runtime)).values()
             assert text == (
                 'schedule note (every("10m", tz="UTC")): not fired: its occurrence 2026-01-01T00:20:00Z is due, '
-                "and no living process has its agent"
+                "but no living process has its agent"
             )
         async with working(scheduled(new_app())) as runtime:
             await runtime.drain()
@@ -280,7 +280,7 @@ class TestCheckIns:
             assert await look(outside, runtime) == []
             clock.move("1m")
             assert await look(outside, runtime) == ["expect/app/nightly backup/not-fired"]
-            assert "and there never was one" in (await alarms(runtime))["expect/app/nightly backup/not-fired"]
+            assert "and there was never one" in (await alarms(runtime))["expect/app/nightly backup/not-fired"]
             await check_in(runtime.door, "app", "nightly backup", by=ADA)
             assert await look(outside, runtime) == []
             assert (await standing(runtime, "nightly backup"))["state"] == "met"
@@ -590,13 +590,13 @@ class TestDeclaring:
     @pytest.mark.parametrize(
         ("name", "options", "words"),
         [
-            (None, {"at_least_every": "1d"}, "what is expected"),
-            ("backup", {}, "until when"),
+            (None, {"at_least_every": "1d"}, "nothing to expect"),
+            ("backup", {}, "no deadline"),
             ("backup", {"by": "25:00"}, "by is a time of the day"),
             ("backup", {"by": "03:00", "tz": "Europe/Lodnon"}, "Europe/London"),
             ("backup", {"by": "03:00", "days": "monday to friday"}, 'days are like "mon-fri"'),
-            ("backup", {"by": "03:00", "at_least_every": "1d"}, "goes with neither"),
-            ("backup", {"at_least_every": "0s"}, "longer than nothing"),
+            ("backup", {"by": "03:00", "at_least_every": "1d"}, "cannot be combined with"),
+            ("backup", {"at_least_every": "0s"}, "longer than zero"),
             ("backup", {"at_least_every": "often"}, "is not a duration"),
             ("backup", {"output_within": "2h"}, "give agent= too"),
             ("backup", {"at_least_every": "1d", "days": "mon"}, "go with by="),
@@ -612,7 +612,7 @@ class TestDeclaring:
     def test_twice_the_same_is_refused(self):
         app = App("app")
         app.expect("backup", by="03:00")
-        with pytest.raises(ConfigError, match="is expected already"):
+        with pytest.raises(ConfigError, match="is already expected"):
             app.expect("backup", by="04:00")
 
     async def test_of_an_agent_that_there_is_not(self, app: App):
@@ -626,7 +626,7 @@ class TestDeclaring:
 
     async def test_of_the_name_of_a_schedule(self, app: App):
         scheduled(app).expect("note", by="03:00")
-        with pytest.raises(ConfigError, match="there is a schedule of that name"):
+        with pytest.raises(ConfigError, match="a schedule has that name"):
             Runtime(app)
 
     async def test_starting_again_stores_nothing_new(self, new_app: NewApp, store_url: str):

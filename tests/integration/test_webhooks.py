@@ -27,7 +27,7 @@ from wakeful.intake.quarantine import raw_of
 from wakeful.runtime import Runtime
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.sources import ReportSource, StoredSource, find_source
-from wakeful.triggers.webhooks import KEPT_OF_STRANGERS, LARGEST_OF_STRANGERS
+from wakeful.triggers.webhooks import KEPT_UNVERIFIED, LARGEST_UNVERIFIED
 from wakeful.verify import Answer, Delivered, Refused, WebhookRequest, github, none
 
 PATH = "/hooks/x"
@@ -233,15 +233,15 @@ class TestRefusing:
     ):
         note(app)
         async with served(app) as (runtime, http):
-            for n in range(KEPT_OF_STRANGERS.most + 20):
+            for n in range(KEPT_UNVERIFIED.most + 20):
                 assert (await send(http, {"n": n}, secret="wrong")).status_code == 401
-            assert await count(store_url, "wakeful_quarantine") == KEPT_OF_STRANGERS.most
-            assert (await source(runtime)).refused == KEPT_OF_STRANGERS.most + 20
+            assert await count(store_url, "wakeful_quarantine") == KEPT_UNVERIFIED.most
+            assert (await source(runtime)).refused == KEPT_UNVERIFIED.most + 20
             clock.move("1h")
-            largest = b"x" * (LARGEST_OF_STRANGERS - 200)  # headers count, those that are kept
+            largest = b"x" * (LARGEST_UNVERIFIED - 200)  # headers count, those that are kept
             assert (await send(http, largest, secret="wrong", id="i" * 200)).status_code == 401
             assert (await send(http, largest, secret="wrong", headers={"x-other": "i" * 200})).status_code == 401
-            assert await count(store_url, "wakeful_quarantine") == KEPT_OF_STRANGERS.most + 1
+            assert await count(store_url, "wakeful_quarantine") == KEPT_UNVERIFIED.most + 1
             assert receipt(await send(http, {"n": 1}))["status"] == "accepted"
 
     async def test_of_a_verifier_that_declares_no_headers_none_is_kept_of_strangers(self, app: App, store_url: str):
@@ -276,7 +276,7 @@ class TestRefusing:
             assert receipt(await send(http, {"n": 1}))["status"] == "quarantined"
             first, second = await kept(store_url)
             assert (first["id"], first["kind"], first["raw"]) == (got["id"], "unreadable", b"{no json")
-            assert second["reason"] == 'id="data.number" could not be told: no field data.number'
+            assert second["reason"] == 'id="data.number" failed: no field data.number'
             found = await runtime.reader.event(got["id"])
             assert found is not None
             assert found["state"] == "quarantined"
@@ -304,7 +304,7 @@ class TestRefusing:
             assert receipt(await http.post("/hooks/y", content=b"{}"))["status"] == "quarantined"
             reasons = [one["reason"] for one in await kept(store_url)]
         assert ["RuntimeError" in reasons[0], "RuntimeError" in reasons[1], "KeyError" in reasons[2]] == [True] * 3
-        assert reasons[3].startswith("data= could not be told of event")
+        assert reasons[3].startswith("data= failed for event")
 
     async def test_other_paths_methods_and_encodings(self, app: App):
         note(app)

@@ -33,8 +33,8 @@ from wakeful.model import (
     Decision,
     Event,
     EventState,
-    Outcome,
     Receipt,
+    RunOutcome,
     Step,
     StepState,
     event_key,
@@ -243,7 +243,7 @@ class Member:
     async def finish(
         self, claim: Claim, state: Literal["done", "dead", "denied", "cancelled"] = "done", **more: Any
     ) -> None:
-        more.setdefault("outcome", WENT_WELL if state == "done" else Outcome("failed"))
+        more.setdefault("outcome", WENT_WELL if state == "done" else RunOutcome("failed"))
         await self.store.do(FinishRun(claim, state, **more))
 
     async def leave(self, claim: Claim, state: Literal["ready", "waiting"] = "ready", **more: Any) -> None:

@@ -21,7 +21,7 @@ from wakeful.triggers.releasing import Releasing
 
 ADA = {"Wakeful-Operator": "ada"}
 NAME = "tape.txt"
-STAYS = {"reason": f"tape {NAME}: there is no event in it: discard it", "count": 1}
+STAYS = {"reason": f"tape {NAME}: it contains no event: discard it", "count": 1}
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def test_releasing_takes_an_app_that_runs_and_has_the_source(runtime: Runt
     key = (await inputs(http))[0]["key"]
     async with served(runtime, None) as stopped:
         assert (await post(stopped, f"{key}/release", {})).status_code == 503
-    for app, status, said in (("app", 422, f"has no source {NAME} any more"), ("desk", 409, "belongs to app app")):
+    for app, status, said in (("app", 422, f"no longer has the source {NAME}"), ("desk", 409, "belongs to app app")):
         releasing = Releasing(app, lambda *_, **__: pytest.fail("nothing is to arrive"), lambda _: None, lambda: None)
         async with served(runtime, releasing) as other:
             refused = await post(other, f"{key}/release", {})

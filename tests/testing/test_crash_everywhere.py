@@ -42,7 +42,7 @@ async def test_a_side_effect_in_a_step_is_found(store_url: str):
     assert "letters: thank you, the customer 2 times instead of 1" in found.what
     assert "SaveSteps" in found.boundary.requests
     assert found.boundary.point in {"before", "within"}, "once the step is stored it is not done again"
-    with pytest.raises(AssertionError, match=r"(?s)shows: \d+ × twice.*! outside there is letters: thank you"):
+    with pytest.raises(AssertionError, match=r"(?s)shows: \d+ × twice.*! outside has letters: thank you"):
         report.check()
 
 
@@ -73,7 +73,7 @@ async def test_what_may_happen_at_most_once_is_held_and_no_problem(store_url: st
     report = await crash("none", store_url, "letter.wanted")
     report.check()
     assert report.held
-    assert "held: send_letter: write: the process died while it was under way" in str(report)
+    assert "held: send_letter: write: the process died during the call" in str(report)
     assert any(one.states == {"send_letter": "done"} for one in report.crashes)
 
 
@@ -202,7 +202,7 @@ async def test_an_output_that_changes_is_found_unless_it_may():
 async def test_mistakes_are_told():
     with pytest.raises(ConfigError, match="no agent handles nothing: there is nothing to crash"):
         await crash_everywhere(build(Bank()), "nothing")
-    with pytest.raises(ConfigError, match="hand over the App itself, or say processes=True"):
+    with pytest.raises(ConfigError, match="pass the App itself, or set processes=True"):
         await crash_everywhere("shop:app", "order.paid")
 
 

@@ -90,7 +90,7 @@ async def test_real_processes_are_killed(store_url: str, tmp_path: Path, bug: bo
     assert {one.boundary.point for one in report.crashes} == {"before", "within", "after"}
     assert all(one.states == {"answer": "done"} for one in report.crashes)
     if bug:
-        assert any("outside there is fetched: customer" in problem.what for problem in report.problems)
+        assert any("outside has fetched: customer" in problem.what for problem in report.problems)
         assert {problem.kind for problem in report.problems} == {"twice"}
     else:
         report.check()

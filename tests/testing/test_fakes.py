@@ -115,7 +115,7 @@ async def test_answers_come_one_after_the_other(app: App):
             assert (await world.handle("go"))["output"] == "third"
             assert len(fake.calls) == 3
             run = await world.handle("go")
-        assert run["error"]["message"] == "fake of fetch: called 4 times, and it has 3 answers"
+        assert run["error"]["message"] == "fake of fetch: called 4 times, but it has 3 answers"
         with world.fake(fetch, raises=Persistent("never")):
             assert (await world.handle("go"))["error"]["message"] == "never"
 
@@ -218,11 +218,11 @@ async def test_mistakes_are_told(app: App, tmp_path: Path):
 
     (tmp_path / "broken.json").write_text("{")
     async with World(app) as world:
-        with pytest.raises(ConfigError, match="fake of fetch: say what it does: returns="):
+        with pytest.raises(ConfigError, match="fake of fetch: give returns="):
             world.fake(fetch)
-        with pytest.raises(ConfigError, match="returns=, raises= say different things"):
+        with pytest.raises(ConfigError, match="returns=, raises= exclude each other"):
             world.fake(fetch, returns=1, raises=Transient("no"))
-        with pytest.raises(ConfigError, match=r"fake\(3\): name a step's function"):
+        with pytest.raises(ConfigError, match=r"fake\(3\): pass a step's function"):
             world.fake(3)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match=r"broken\.json is not JSON"):
             world.fake(fetch, record=tmp_path / "broken.json")
@@ -231,9 +231,9 @@ async def test_mistakes_are_told(app: App, tmp_path: Path):
 async def test_what_a_fake_cannot_do_is_refused(app: App):
     wrong: Any = "x"
     async with World(app) as world:
-        with pytest.raises(ConfigError, match="raises='x' is no error"):
+        with pytest.raises(ConfigError, match="raises='x' is not an error"):
             world.fake("fetch", raises=wrong)
-        with pytest.raises(ConfigError, match="raises=<class 'int'> is no error"):
+        with pytest.raises(ConfigError, match="raises=<class 'int'> is not an error"):
             world.fake("fetch", raises=int)  # type: ignore[arg-type]
         with pytest.raises(ConfigError, match="calls=3 cannot be called"):
             world.fake("fetch", calls=3)  # type: ignore[arg-type]

@@ -124,9 +124,9 @@ async def test_a_find_that_finds_passes(service: Service):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (lambda service, op: None, "find gives None after it was called"),
-        (lambda service, op: "done", "find gives done before it was called"),
-        (lambda service, op: "done" if service.done else None, "find gives done for another operation id"),
+        (lambda service, op: None, "find returned None after the call"),
+        (lambda service, op: "done", "find returned done before the call"),
+        (lambda service, op: "done" if service.done else None, "find returned done for another operation id"),
     ],
 )
 async def test_a_find_that_is_wrong_is_told(service: Service, answer: Any, told: str):
@@ -145,5 +145,5 @@ async def test_mistakes_are_told(service: Service):
 
     with pytest.raises(NotAnAction, match="assert_idempotent takes an action, and plain is not one"):
         await assert_idempotent(plain, observe=service.look)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="once is at_most_once: it is never called again"):
+    with pytest.raises(ConfigError, match="once is at_most_once: it is never repeated"):
         await assert_idempotent(once, observe=service.look)

@@ -9,7 +9,7 @@ import pytest
 
 from wakeful.testing.boundaries import Boundary
 from wakeful.testing.deeds import Deed
-from wakeful.testing.report import CrashReport, Seen, compare
+from wakeful.testing.report import CaseResult, CrashReport, compare
 
 
 def a_run(state: str = "done", **more: Any) -> dict[str, Any]:
@@ -17,8 +17,8 @@ def a_run(state: str = "done", **more: Any) -> dict[str, Any]:
     return {**run, "event": {"source": "/shop", "id": "1", "type": "paid"}, **more}
 
 
-def seen(*runs: dict[str, Any], deeds: list[Deed] | None = None, outside: Any = None) -> Seen:
-    return Seen({run["id"]: run for run in runs or (a_run(),)}, deeds or [], outside)
+def seen(*runs: dict[str, Any], deeds: list[Deed] | None = None, outside: Any = None) -> CaseResult:
+    return CaseResult({run["id"]: run for run in runs or (a_run(),)}, deeds or [], outside)
 
 
 def deed(safety: str = "idempotent", operation: str = "a") -> Deed:
@@ -83,7 +83,7 @@ def test_runs():
     assert compare(done, seen(a_run(output=1))) == []
     assert compare(done, seen(a_run(output=2))) == [("otherwise", "agent go returned 2 instead of 1")]
     assert compare(done, seen(a_run(output=2)), outputs=False) == []
-    assert compare(done, Seen({}, [])) == [("never", "agent go did not run")]
+    assert compare(done, CaseResult({}, [])) == [("never", "agent go did not run")]
     assert compare(done, seen(a_run("dead", reason="failed 5 times"))) == [
         ("otherwise", "agent go ended dead instead of done (failed 5 times)")
     ]

@@ -16,7 +16,7 @@ from wakeful.watch.absence import (
     Admitted,
     OccurrenceFacts,
     RunFacts,
-    ScheduleFacts,
+    WatchedSchedule,
     ends_within,
     judge_by,
     judge_every,
@@ -96,10 +96,10 @@ class TestRun:
         assert "`wakeful why r1`" in words(a_run("dead"))
 
 
-def a_schedule(**more: Any) -> ScheduleFacts:
+def a_schedule(**more: Any) -> WatchedSchedule:
     """Daily at 08:00; the one of today is done, the one of tomorrow is next."""
     schedule = cron("0 8 * * *", tz="UTC")
-    facts = ScheduleFacts(
+    facts = WatchedSchedule(
         "digest",
         "digest",
         schedule,

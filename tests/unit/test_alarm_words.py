@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wakeful.alarm_words import LONGEST_SUBJECT, TABLE, Worded, title_of, todo_of, words_of_alarm
+from wakeful.alarm_words import LONGEST_SUBJECT, TABLE, AlarmMessage, title_of, todo_of, words_of_alarm
 from wakeful.clock import SECOND
 from wakeful.watch.absence import KINDS
 
@@ -15,7 +15,7 @@ OPENED = 1_767_225_600 * SECOND
 OPERATING = Path(__file__).parents[2] / "docs" / "how-to" / "operating.md"
 
 
-def worded(key: str, text: str = "run 3f2a failed", **more: object) -> Worded:
+def worded(key: str, text: str = "run 3f2a failed", **more: object) -> AlarmMessage:
     return words_of_alarm(key, text, opened_at=OPENED, now=OPENED + 720 * SECOND, **more)  # type: ignore[arg-type]
 
 
@@ -52,7 +52,7 @@ def test_it_tells_what_since_when_and_what_to_do():
     assert found.text == (
         "Agent triage has 3 dead letters. Agent triage: run 3f2a is a dead letter. Since 2026-01-01 00:00 UTC, 3 times. "
         "What to do: `wakeful dead --agent triage` lists them by error; `wakeful replay RUN` tries one again, "
-        "`wakeful dead discard RUN` gives it up. `wakeful alarms ack dead/desk/triage/3f2a` says that you know."
+        "`wakeful dead discard RUN` gives it up. `wakeful alarms ack dead/desk/triage/3f2a` acknowledges it."
     )
 
 

@@ -14,7 +14,7 @@ from wakeful import ConfigError, bucket, env
 from wakeful.connect.s3.aws import Access, moment
 from wakeful.connect.s3.listing import common_prefix
 from wakeful.connect.s3.notifications import read_notification
-from wakeful.connect.s3.objects import Pattern
+from wakeful.connect.s3.objects import KeyPattern
 from wakeful.connect.s3.sqs import read_queue_address
 from wakeful.errors import InvalidEvent
 
@@ -33,8 +33,8 @@ from wakeful.errors import InvalidEvent
     ],
 )
 def test_which_keys_a_pattern_means(pattern: str, prefix: str, meant: list[str], not_meant: list[str]):
-    assert Pattern(pattern).prefix == prefix
-    fits = Pattern(pattern).compiled().fullmatch
+    assert KeyPattern(pattern).prefix == prefix
+    fits = KeyPattern(pattern).compiled().fullmatch
     assert all(fits(key) for key in meant)
     assert not any(fits(key) for key in not_meant)
 
@@ -52,10 +52,10 @@ def test_the_common_prefix_begins_all_of_them(prefixes: list[str]):
         ({"url": "s3://"}, 'write "s3://NAME"'),
         ({"url": 3}, 'write "s3://NAME"'),
         ({"every": "soon"}, "every: 'soon' is not a duration"),
-        ({"every": "10ms"}, "a second at least"),
+        ({"every": "10ms"}, "at least a second"),
         ({"operations": "create"}, 'Did you mean "created"?'),
         ({"operations": []}, "operations is empty"),
-        ({"operations": ["changed"], "queue": "sqs://r/q"}, 'ask for "created"'),
+        ({"operations": ["changed"], "queue": "sqs://r/q"}, 'use "created"'),
         ({"queue": "orders"}, 'a queue is "sqs://REGION/NAME"'),
         ({"queue": "sqs://eu-west-1"}, 'a queue is "sqs://REGION/NAME"'),
         ({"endpoint": "127.0.0.1"}, "endpoint must be an address"),

@@ -145,7 +145,7 @@ def test_the_spellings_of_an_address(host: str, address: str | None):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://127.0.0.1/", "127.0.0.1 is a loopback address; if it is meant, declare it with allow_private=True"),
+        ("http://127.0.0.1/", "127.0.0.1 is a loopback address; if it is intended, declare it with allow_private=True"),
         ("http://2130706433/", "2130706433 (127.0.0.1) is a loopback address"),
         ("http://0x7f.1:8080/x", "0x7f.1 (127.0.0.1) is a loopback address"),
         ("http://[::1]/", "::1 is a loopback address"),

@@ -149,7 +149,7 @@ async def test_what_is_wrong_with_the_file_can_be_put_right(tmp_path):
 
 
 async def test_what_is_no_file_says_so(tmp_path):
-    with pytest.raises(Transient, match="there is a folder of that name"):
+    with pytest.raises(Transient, match="this is a folder"):
         await file(tmp_path).deliver([message()])
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

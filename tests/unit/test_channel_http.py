@@ -138,7 +138,7 @@ async def test_a_secret_that_is_missing_is_heard_of_at_the_start(monkeypatch):
 async def test_a_header_from_the_environment_cannot_bring_others_along(monkeypatch):
     monkeypatch.setenv("HOOK_TOKEN", "abc\r\nX-Other: 1")
     channel = http("https://example.com/", headers={"Authorization": env("HOOK_TOKEN")})
-    with pytest.raises(ConfigError, match="the header Authorization is empty, or holds a line break") as caught:
+    with pytest.raises(ConfigError, match="the header Authorization is empty, or has a line break") as caught:
         await channel.open(NOWHERE)
     assert "abc" not in str(caught.value)
 
@@ -262,7 +262,7 @@ async def test_a_name_that_nobody_knows_may_be_known_later():
     async def resolve(host: str, port: int) -> list[str]:
         raise OSError(-2, "Name or service not known")
 
-    with pytest.raises(Transient, match=r"hooks\.example\.org cannot be looked up"):
+    with pytest.raises(Transient, match=r"hooks\.example\.org cannot be resolved"):
         await deliver(Http("https://hooks.example.org/", resolve=resolve))
 
 
@@ -276,8 +276,8 @@ async def test_this_machine_is_refused_at_delivery_by_any_name():
             with pytest.raises(Persistent) as caught:
                 await deliver(channel)
             assert str(caught.value) == (
-                f"{host} (127.0.0.1) is a loopback address, and nothing is sent there; "
-                "if it is meant, declare it with allow_private=True"
+                f"{host} (127.0.0.1) is a loopback address; nothing is sent there; "
+                "if it is intended, declare it with allow_private=True"
             )
         assert receiver.connections == 0
 
@@ -334,7 +334,7 @@ async def test_the_certificate_is_held_to_the_name_and_not_to_the_address(certif
         ({"headers": {"Host": "x"}}, "the header Host is set by the channel itself"),
         ({"headers": {"webhook-id": "x"}}, "the header webhook-id is set by the channel itself"),
         ({"headers": {"A B": "x"}}, "'A B' is not the name of a header"),
-        ({"headers": {"A": "x\ny"}}, "the header A is empty, or holds a line break"),
+        ({"headers": {"A": "x\ny"}}, "the header A is empty, or has a line break"),
         ({"headers": {"A": 7}}, "the header A must be a text"),
         ({"timeout": "soon"}, "timeout: 'soon' is not a duration"),
         ({"timeout": None}, "a request needs a time limit"),

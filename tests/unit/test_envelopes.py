@@ -183,13 +183,13 @@ def test_rows_of_a_snapshot_are_known():
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        ({"id": 1, "name": "only the row"}, "it is neither a change of Debezium"),
-        ("text", "it is neither a change of Debezium"),
-        (postgres(op="x"), "op is 'x', which is no operation"),
+        ({"id": 1, "name": "only the row"}, "it is neither a Debezium change"),
+        ("text", "it is neither a Debezium change"),
+        (postgres(op="x"), "op is 'x', which is not an operation"),
         (postgres(table=None), "source.table is missing"),
         (postgres(connector="a b"), "source.connector is 'a b'"),
-        (postgres() | {"after": [1]}, "after is no object"),
-        (postgres() | {"source": {"connector": "x", "table": "t"}}, "does not tell where the change stands"),
+        (postgres() | {"after": [1]}, "after is not an object"),
+        (postgres() | {"source": {"connector": "x", "table": "t"}}, "does not contain the position of the change"),
         (dms(operation="explode"), "metadata.operation is 'explode'"),
         ({"kinesisSchemaVersion": "1.0", "data": "?"}, "is not base64"),
     ],
@@ -257,11 +257,14 @@ def test_nothing_that_comes_breaks_it(message: bytes):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"url": "kafka://localhost/topic"}, 'a queue that is read ("sqs://REGION/NAME"); nothing else is read yet'),
-        ({"url": 3}, "write a path that is called"),
+        (
+            {"url": "kafka://localhost/topic"},
+            'a queue that is read ("sqs://REGION/NAME"); other sources are not supported yet',
+        ),
+        ({"url": 3}, "give a path that is called"),
         ({"url": "/hooks/x"}, "verify is missing"),
-        ({"url": "/v1/x", "verify": none()}, "is the server's own"),
-        ({"verify": none()}, "who may write to a queue, the queue itself knows"),
+        ({"url": "/v1/x", "verify": none()}, "belongs to the server"),
+        ({"verify": none()}, "the queue itself controls who may write to it"),
         ({"table": ""}, "table must be the name of a table"),
         ({"operations": "insrt"}, 'Did you mean "insert"?'),
         ({"snapshot": "yes"}, "snapshot must be True or False"),

@@ -145,11 +145,11 @@ def test_it_says_what_it_is():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("0s",), r'an interval is a second or more: write every\("1s"\)'),
-        ((timedelta(seconds=-5),), "an interval is a second or more"),
-        ((-1,), "an interval is a second or more"),
-        (("500ms",), "an interval is a second or more"),
-        (("50000w",), "an interval is 36525d or less"),
+        (("0s",), r'the shortest interval is one second: write every\("1s"\)'),
+        ((timedelta(seconds=-5),), "the shortest interval is one second"),
+        ((-1,), "the shortest interval is one second"),
+        (("500ms",), "the shortest interval is one second"),
+        (("50000w",), "the longest interval is 36525d"),
         ((float("inf"),), "cannot convert float infinity"),
         ((float("nan"),), "cannot convert float NaN"),
         (("daily",), "is not a duration: write it as"),
@@ -170,8 +170,8 @@ def test_what_is_no_interval_is_refused(arguments, words):
         ({"active": "08:60-20:00"}, "cannot be read"),
         ({"active": ""}, "cannot be read"),
         ({"active": ("08:00", "20:00")}, "active is a text: write it as"),
-        ({"active": "08:00-08:00"}, 'ends when it begins: write "00:00-24:00", or leave it out, for the whole day'),
-        ({"active": "24:00-08:00"}, "begins when the day is over: write 00:00"),
+        ({"active": "08:00-08:00"}, 'ends when it begins: for the whole day, write "00:00-24:00" or leave it out'),
+        ({"active": "24:00-08:00"}, "begins after the end of the day: write 00:00"),
         ({"days": "mon-fry"}, 'there is no day "fry". Did you mean "friday".* Write them as "mon-fri"'),
         ({"days": "wendesday"}, 'Did you mean "wednesday"'),
         ({"days": "mon,,tue"}, "days='mon,,tue' cannot be read: write them as \"mon-fri\""),
@@ -186,8 +186,8 @@ def test_hours_and_days_that_cannot_be_read_are_refused(options, words):
 
 
 def test_an_interval_of_days_and_hours_of_a_day_cannot_both_be_meant():
-    with pytest.raises(ConfigError, match=r"begins anew on each day.* write every\(\"1d\"\), or leave them out"):
+    with pytest.raises(ConfigError, match=r"restarts each day.* write every\(\"1d\"\), or leave them out"):
         every("2d", active="08:00-20:00")
-    with pytest.raises(ConfigError, match="begins anew on each day"):
+    with pytest.raises(ConfigError, match="restarts each day"):
         every("1w", days="mon")
     assert every("1w").rule.next(0) == 7 * DAY

@@ -113,9 +113,9 @@ def test_a_link_is_not_followed_and_said_once(folder: Path, shadow: Path):
     desk.settle()
     assert desk.told == ["created a.md@1"]
     link, behind, sub = sorted(desk.refused, key=lambda words: ("link.md" not in words, "shadow" not in words))
-    assert "inbox/link.md is a link, or lies behind one, and links are not followed" in link
-    assert "inbox/sub/shadow.md is a link, or lies behind one" in behind
-    assert "inbox/sub is a link to a folder, and those are not entered" in sub
+    assert "inbox/link.md is a link, or is behind one, and links are not followed" in link
+    assert "inbox/sub/shadow.md is a link, or is behind one" in behind
+    assert "inbox/sub is a link to a folder, which is not entered" in sub
     (folder / "link.md").unlink()
     desk.write("link.md", "the file itself")
     desk.settle()
@@ -219,7 +219,7 @@ def test_a_file_that_is_too_large_is_not_opened_and_listed_by_its_name(folder: P
     desk.settle()
     assert (desk.told, opened) == ([], [])
     (words,) = desk.refused
-    assert "inbox/a.md is larger than max_size (50 MB): it is not read. Raise max_size, or remove it" in words
+    assert "inbox/a.md is larger than max_size (50 MB) and is not read. Raise max_size, or remove it" in words
     os.truncate(path, 3)
     os.utime(path, (LONG_AGO, LONG_AGO))
     desk.settle()
@@ -344,5 +344,5 @@ def test_what_cannot_be_meant_is_refused(options: dict[str, Any], words: str):
 async def test_a_single_file_that_is_a_link_is_told_by_check(folder: Path, shadow: Path):
     (folder / "current.md").symlink_to(shadow)
     (words,) = await files(f"{folder}/current.md").problems()
-    assert "that is a link, and links are not followed: name the file itself, or add follow_links=True" in words
+    assert "this is a link, and links are not followed: name the file itself, or add follow_links=True" in words
     assert await files(f"{folder}/current.md", follow_links=True).problems() == []

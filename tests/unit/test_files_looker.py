@@ -176,7 +176,7 @@ def test_a_vanished_folder_is_no_removal(desk: Desk):
     desk.wait()
     away = desk.folder.with_name("away")
     desk.folder.rename(away)
-    with pytest.raises(SourceTrouble, match="is not there: make it, mount it or correct the pattern"):
+    with pytest.raises(SourceTrouble, match="is missing: create it, mount it or correct the pattern"):
         desk.look()
     with pytest.raises(SourceTrouble, match="do not count as deleted"):
         desk.start()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from wakeful.clock import duration
-from wakeful.execution.heartbeat import Memory, Written, too_soon
+from wakeful.execution.heartbeat import Memory, WrittenCheck, too_soon
 
 RHYTHM = 'every("30m")'
 
@@ -21,8 +21,8 @@ def memory(occurrence: str, ran_at: str | None = None, *, by_hand: bool = False,
     return Memory(ran_at=at(ran_at or occurrence), instant=at(occurrence), by_hand=by_hand, rhythm=rhythm)
 
 
-def written(spacing: str = "30m") -> Written:
-    return Written("mail", "Mail", duration(spacing), duration("1m"), "heartbeat", RHYTHM)
+def written(spacing: str = "30m") -> WrittenCheck:
+    return WrittenCheck("mail", "Mail", duration(spacing), duration("1m"), "heartbeat", RHYTHM)
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_a_chain_ends_at_its_depth():
     assert decide(facts(after(["a", "b", "c"]), limits=limits)).answer == "allow"
     decision = decide(facts(after(["a", "b", "c", "d"]), limits=limits))
     assert (decision.answer, decision.rule) == ("deny", "chain_depth")
-    assert "number 4 of the chain that began with event first (a → b → c → d)" in decision.reason
+    assert "event 4 of the chain that began with event first (a → b → c → d)" in decision.reason
     assert "App(chain_depth=3)" in decision.reason
     assert decide(facts(after(["a"] * 50), limits=ChainLimits(deepest=None))).answer == "allow"
 

@@ -73,8 +73,8 @@ def test_the_zone_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is no time: write"),
-        ("ago", "is no time: write"),
+        ("", "is not a time: write"),
+        ("ago", "is not a time: write"),
         ("soon", 'because of "soon"'),
         ("yesteday", 'Did you mean "yesterday"'),
         ("2026-13-01", "there is no month 13"),
@@ -83,7 +83,7 @@ def test_the_zone_is_that_of_the_settings(monkeypatch: pytest.MonkeyPatch):
         ("23:00", "is still to come"),
         ("wednesday", 'Write "today" or "last wednesday"'),
         ("90000000 weeks ago", "more than 50 years away"),
-        ("x" * 300, "is no time"),
+        ("x" * 300, "is not a time"),
     ],
 )
 def test_what_is_refused(text: str, says: str):

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from wakeful.connect.postgres.pgoutput import (
-    Begin,
-    Commit,
     Decoder,
     Garbled,
-    Message,
-    Relation,
-    Row,
-    Truncated,
+    PgBegin,
+    PgCommit,
+    PgMessage,
+    PgRelation,
+    PgRow,
+    PgTruncated,
     read_lsn,
     shown_lsn,
 )
@@ -51,7 +51,7 @@ def decoded() -> list[object]:
 
 def test_a_recorded_stream():
     heard = decoded()
-    rows = [(one.operation, one.new, one.old, one.changed) for one in heard if isinstance(one, Row)]
+    rows = [(one.operation, one.new, one.old, one.changed) for one in heard if isinstance(one, PgRow)]
     assert rows == [
         ("insert", {"id": 1, "a": "x", "n": 12.5}, None, None),
         ("update", WHOLE, {"id": 1}, None),
@@ -59,17 +59,17 @@ def test_a_recorded_stream():
         ("delete", None, {**WHOLE, "a": None}, None),
     ]
     assert [type(one) for one in heard] == [
-        *(Begin, Relation, Row, Commit),
-        *(Begin, Row, Commit),
-        *(Begin, Message, Relation, Row, Row, Relation, Truncated, Commit),
+        *(PgBegin, PgRelation, PgRow, PgCommit),
+        *(PgBegin, PgRow, PgCommit),
+        *(PgBegin, PgMessage, PgRelation, PgRow, PgRow, PgRelation, PgTruncated, PgCommit),
     ]
-    relation = next(one for one in heard if isinstance(one, Relation))
+    relation = next(one for one in heard if isinstance(one, PgRelation))
     assert (relation.table, relation.identity, relation.key) == ("t", "d", ("id",))
-    assert next(one for one in heard if isinstance(one, Message)) == Message("wakeful", b"why", transactional=True)
-    assert next(one for one in heard if isinstance(one, Truncated)).tables == ["t"]
-    begins = [one.commit_lsn for one in heard if isinstance(one, Begin)]
-    ends = [one.end_lsn for one in heard if isinstance(one, Commit)]
-    assert begins == [one.commit_lsn for one in heard if isinstance(one, Commit)]
+    assert next(one for one in heard if isinstance(one, PgMessage)) == PgMessage("wakeful", b"why", transactional=True)
+    assert next(one for one in heard if isinstance(one, PgTruncated)).tables == ["t"]
+    begins = [one.commit_lsn for one in heard if isinstance(one, PgBegin)]
+    ends = [one.end_lsn for one in heard if isinstance(one, PgCommit)]
+    assert begins == [one.commit_lsn for one in heard if isinstance(one, PgCommit)]
     assert all(begin < end for begin, end in zip(begins, ends, strict=True))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from wakeful import env
 from wakeful.errors import Persistent
-from wakeful.redaction import KNOWN, LEAST, LOOK_EVERY, Known, is_telling
+from wakeful.redaction import KNOWN, LEAST, LOOK_EVERY, KnownSecrets, is_distinctive
 from wakeful.stored_errors import describe, words_of
 from wakeful.stores.redacting import shown_places, without_secrets
 
@@ -40,7 +40,7 @@ def clock():
 
 @pytest.fixture
 def known(around, clock):
-    return Known(around, clock)
+    return KnownSecrets(around, clock)
 
 
 WAYS: dict[str, Callable[[str], str]] = {
@@ -90,12 +90,12 @@ def test_every_way_to_write_it(known, way, secret):
 
 
 @given(
-    st.text(st.characters(codec="utf-8"), min_size=LEAST, max_size=40).filter(is_telling),
+    st.text(st.characters(codec="utf-8"), min_size=LEAST, max_size=40).filter(is_distinctive),
     st.binary(max_size=4),
     st.binary(max_size=4),
 )
 def test_in_the_middle_of_base64(secret, before, after):
-    known = Known({})
+    known = KnownSecrets({})
     known.learn("KEY", secret)
     text = b64encode(before + secret.encode() + after).decode()
     assert "[redacted: KEY]" in known.redact(text)

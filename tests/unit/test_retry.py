@@ -11,31 +11,31 @@ from hypothesis import strategies as st
 from wakeful import Operation, action
 from wakeful.clock import SECOND, duration
 from wakeful.errors import ConfigError, Denied, Persistent, RateLimited, Transient
-from wakeful.execution.aftermath import EffectFacts
+from wakeful.execution.aftermath import CallFacts
 from wakeful.execution.aftermath import after as after_a_call
 from wakeful.functions.options import AgentOptions, Backoff, StepOptions, as_backoff, options_of, read_options, step
-from wakeful.functions.retry import SINCE, Again, GiveUp, Trouble, decide, signature, trouble_of
+from wakeful.functions.retry import SINCE, FailureStreak, GiveUp, Retry, decide, signature, streak_of
 
 BACKOFF = Backoff(first="1s", factor=2, cap="10s")
 
 
-def after(error: Exception, failures: int = 1, attempts: int = 3, backoff: Backoff = BACKOFF) -> Again | GiveUp:
+def after(error: Exception, failures: int = 1, attempts: int = 3, backoff: Backoff = BACKOFF) -> Retry | GiveUp:
     return decide(error, failures=failures, attempts=attempts, backoff=backoff, chance=random.Random(1))
 
 
 def test_the_table():
     assert after(Denied("no")) == GiveUp("denied", denied=True)
     assert after(Persistent("no")) == GiveUp("will fail the same way again")
-    assert after(RateLimited(retry_after="7s")) == Again(7 * SECOND, counts=False, reason="rate limited")
-    assert after(RateLimited(retry_after="7s"), failures=99, attempts=1) == Again(
+    assert after(RateLimited(retry_after="7s")) == Retry(7 * SECOND, counts=False, reason="rate limited")
+    assert after(RateLimited(retry_after="7s"), failures=99, attempts=1) == Retry(
         7 * SECOND, counts=False, reason="rate limited"
     )
     told = after(Transient("busy", retry_after="7s"))
-    assert told == Again(7 * SECOND, counts=True, reason="failed 1 of 3, told when to retry")
+    assert told == Retry(7 * SECOND, counts=True, reason="failed 1 of 3, told when to retry")
     assert after(Transient("busy"), failures=3) == GiveUp("failed 3 times, 3 allowed")
     assert after(Transient("busy"), failures=1, attempts=1) == GiveUp("failed, one attempt allowed")
     again = after(RuntimeError("who knows"), failures=2)
-    assert isinstance(again, Again)
+    assert isinstance(again, Retry)
     assert (again.counts, again.reason) == (True, "failed 2 of 3")
 
 
@@ -60,14 +60,14 @@ def test_a_server_that_says_at_once_is_not_called_as_fast_as_it_answers_for_a_da
     assert sum(waits) > 99 * 2 * SECOND
     assert max(waits) <= duration(BACKOFF.cap)
     bounded = after(error)
-    assert isinstance(bounded, Again)
+    assert isinstance(bounded, Retry)
     assert bounded.delay <= 1_000
 
     @action(safety="idempotent", backoff=BACKOFF)
     async def post(op: Operation) -> None: ...
 
     waits = [
-        after_a_call(post, error, EffectFacts(tries=tries, age=0, since_call=0), chance=chance.uniform).delay  # type: ignore[union-attr]
+        after_a_call(post, error, CallFacts(tries=tries, age=0, since_call=0), chance=chance.uniform).delay  # type: ignore[union-attr]
         for tries in range(1, 100)
     ]
     assert sum(waits) > 99 * 2 * SECOND
@@ -78,8 +78,8 @@ def test_a_rate_limit_of_no_time_is_a_second():
     async def post(op: Operation) -> None: ...
 
     for error in (RateLimited(retry_after=0), Busy(429, "0")):
-        assert after(error) == Again(SECOND, counts=False, reason="rate limited")
-        step = after_a_call(post, error, EffectFacts(tries=1, age=0, since_call=0), chance=random.Random(1).uniform)
+        assert after(error) == Retry(SECOND, counts=False, reason="rate limited")
+        step = after_a_call(post, error, CallFacts(tries=1, age=0, since_call=0), chance=random.Random(1).uniform)
         assert step.delay == SECOND  # type: ignore[union-attr]
 
 
@@ -87,9 +87,9 @@ NIGHT = 1_767_576_600 * SECOND
 DAY = duration("24h")
 
 
-def row_of(*errors: Exception, every: int = 60 * SECOND) -> tuple[Again | GiveUp, Trouble]:
+def row_of(*errors: Exception, every: int = 60 * SECOND) -> tuple[Retry | GiveUp, FailureStreak]:
     """The decision after these failures, one a minute, without `attempts=`."""
-    trouble, decision = Trouble(), GiveUp("nothing happened")
+    trouble, decision = FailureStreak(), GiveUp("nothing happened")
     for number, error in enumerate(errors):
         now = NIGHT + number * every
         trouble = trouble.more(error, now)
@@ -110,19 +110,19 @@ class TestWithoutAttempts:
     def test_an_outage_is_put_up_with_for_a_day(self):
         minutes = DAY // (60 * SECOND)
         decision, trouble = row_of(*[ConnectionError("refused")] * minutes)
-        assert isinstance(decision, Again)
+        assert isinstance(decision, Retry)
         assert decision.reason == "failing since 2026-01-05T01:30:00Z, tried until 2026-01-06T01:30:00Z"
-        assert trouble == Trouble(NIGHT, NIGHT, minutes, 0)
+        assert trouble == FailureStreak(NIGHT, NIGHT, minutes, 0)
         decision, _ = row_of(*[ConnectionError("refused")] * (minutes + 1))
         assert decision == GiveUp("failing for 1 d 0 h, since 2026-01-05T01:30:00Z")
 
     def test_an_unknown_kind_has_bounded_attempts(self):
-        assert isinstance(row_of(*[KeyError("typo")] * 2)[0], Again)
+        assert isinstance(row_of(*[KeyError("typo")] * 2)[0], Retry)
         assert row_of(*[KeyError("typo")] * 3)[0] == GiveUp("failed 3 times, 3 allowed")
 
     def test_only_the_unknown_ones_are_counted(self):
         night = [TimeoutError()] * 300
-        assert isinstance(row_of(*night, KeyError("typo"), KeyError("typo"), *night)[0], Again)
+        assert isinstance(row_of(*night, KeyError("typo"), KeyError("typo"), *night)[0], Retry)
         assert isinstance(row_of(*night, *[KeyError("typo")] * 3)[0], GiveUp)
 
     def test_a_rate_limit_shows_that_the_other_side_is_there(self):
@@ -130,7 +130,7 @@ class TestWithoutAttempts:
         decision, trouble = row_of(
             *[ConnectionError()] * minutes, RateLimited(retry_after="1s"), *[ConnectionError()] * 5
         )
-        assert isinstance(decision, Again)
+        assert isinstance(decision, Retry)
         assert trouble.since == NIGHT  # what people are told
         assert trouble.failing == NIGHT + (minutes + 1) * 60 * SECOND  # what is counted
 
@@ -141,14 +141,14 @@ class TestWithoutAttempts:
 
     def test_what_is_stored_is_read_again(self):
         _, trouble = row_of(ConnectionError(), KeyError())
-        assert trouble_of(trouble.as_json(), trouble.failures) == trouble
-        assert trouble_of({}, 2) == Trouble(failures=2)  # by a version that stored nothing
+        assert streak_of(trouble.as_json(), trouble.failures) == trouble
+        assert streak_of({}, 2) == FailureStreak(failures=2)  # by a version that stored nothing
 
 
 @given(failures=st.integers(1, 200), seed=st.integers())
 def test_the_wait_is_between_nothing_and_the_ceiling(failures, seed):
     decision = decide(Transient("x"), failures=failures, attempts=1_000, backoff=BACKOFF, chance=random.Random(seed))
-    assert isinstance(decision, Again)
+    assert isinstance(decision, Retry)
     assert 0 <= decision.delay <= min(10, 2 ** (failures - 1)) * SECOND
 
 
@@ -157,7 +157,7 @@ def test_the_wait_is_spread_over_the_whole_range():
     delays = [
         decision.delay
         for _ in range(1000)
-        if isinstance(decision := decide(Transient("x"), failures=4, attempts=9, backoff=BACKOFF, chance=chance), Again)
+        if isinstance(decision := decide(Transient("x"), failures=4, attempts=9, backoff=BACKOFF, chance=chance), Retry)
     ]
     assert min(delays) < 0.5 * SECOND
     assert max(delays) > 7.5 * SECOND
@@ -205,7 +205,7 @@ class TestOptions:
             ({"max_crashes": 0}, "max_crashes must be"),
             ({"deadline": "soon"}, "deadline: 'soon' is not a duration"),
             ({"deadline": 0}, "deadline must be at least 1ms"),
-            ({"owner": ""}, "owner must be a text"),
+            ({"owner": ""}, "owner must be a non-empty text"),
             ({"backoff": "soon"}, "backoff"),
         ],
     )

@@ -34,8 +34,8 @@ def test_one_alarm_for_each_place_with_the_oldest_failure():
     assert (charge.key, look.key) == ("retrying/shop/pay/charge", "retrying/shop/pay/look")
     assert (charge.agent, charge.owner) == ("pay", "payments")
     assert charge.text == (
-        "agent pay: charge fails since 2026-01-05T01:30:00Z (ConnectionError: host ….….….… refused). It is tried again every "
-        "few minutes until 2026-01-06T01:30:00Z, and then given up; its runs go on by themselves when it works again"
+        "agent pay: charge has been failing since 2026-01-05T01:30:00Z (ConnectionError: host ….….….… refused). It is retried every "
+        "few minutes until 2026-01-06T01:30:00Z, and then given up; its runs continue by themselves when it works again"
     )
 
 
@@ -52,7 +52,7 @@ def test_a_failure_is_told_after_minutes_and_a_rate_limit_after_an_hour():
     assert alarms_of("shop", [limited], NIGHT + 59 * MINUTE) == []
     (alarm,) = alarms_of("shop", [limited], NIGHT + 60 * MINUTE)
     assert alarm.key == "limited/shop/pay/charge"
-    assert "is rate limited since 2026-01-05T01:30:00Z (RateLimited: wait)" in alarm.text
+    assert "has been rate limited since 2026-01-05T01:30:00Z (RateLimited: wait)" in alarm.text
 
 
 def test_what_an_older_version_stored_is_left_alone():

@@ -68,20 +68,20 @@ def test_nothing_is_enough_for_grace_and_jitter():
         ({"overlap": ["skip"]}, "overlap is one of"),
         ({"catch_up": "last"}, 'catch_up is one of "latest", "none", "all", not \'last\'. Did you mean "latest"?'),
         ({"catch_up": True}, "catch_up is one of"),
-        ({"catch_up": "all", "overlap": "queue_one"}, 'would keep one of them: write overlap="queue_all" or "allow"'),
-        ({"catch_up": "all", "overlap": "skip"}, "would keep one of them"),
-        ({"catch_up": "all", "overlap": "replace"}, "would keep one of them"),
-        ({"max_age": "1d"}, 'max_age limits catch_up="all", and this one has catch_up="latest"'),
+        ({"catch_up": "all", "overlap": "queue_one"}, 'would keep only one of them: write overlap="queue_all" or "allow"'),
+        ({"catch_up": "all", "overlap": "skip"}, "would keep only one of them"),
+        ({"catch_up": "all", "overlap": "replace"}, "would keep only one of them"),
+        ({"max_age": "1d"}, 'max_age limits catch_up="all", but this schedule has catch_up="latest"'),
         ({"max_count": 5, "catch_up": "none"}, 'max_count limits catch_up="all"'),
         ({"max_count": 0, "catch_up": "all"}, "max_count must be a whole number from 1 to 100,000, not 0"),
         ({"max_count": True, "catch_up": "all"}, "max_count must be a whole number"),
         ({"max_count": "5", "catch_up": "all"}, "max_count must be a whole number"),
-        ({"max_age": "0s", "catch_up": "all"}, "max_age must be longer than nothing, not '0s'"),
+        ({"max_age": "0s", "catch_up": "all"}, "max_age must be longer than zero, not '0s'"),
         ({"grace": "soon"}, "grace: 'soon' is not a duration: write it as"),
-        ({"grace": -1}, "grace must be longer than nothing, not -1"),
+        ({"grace": -1}, "grace must be longer than zero, not -1"),
         ({"jitter": True}, "jitter: True is not a duration"),
         ({"jitter": float("inf")}, "jitter: "),
-        ({"expires": "0s"}, "expires must be longer than nothing"),
+        ({"expires": "0s"}, "expires must be longer than zero"),
         ({"expires": "99999w"}, "expires must be 36525d or less"),
         ({"name": ""}, "the name '' is empty, has spaces around it"),
         ({"name": " nightly"}, "has spaces around it"),
@@ -183,7 +183,7 @@ def test_a_span_is_written_as_it_is_read(span: int):
 
 
 def test_a_kind_of_a_newer_version_is_refused_in_words():
-    with pytest.raises(ConfigError, match='of the kind "moon", which this version does not know'):
+    with pytest.raises(ConfigError, match='the kind "moon", which this version does not know'):
         read_definition({"rule": {"kind": "moon", "phase": "full"}})
 
 

@@ -81,5 +81,5 @@ def test_what_was_never_chosen_goes_along():
     back = an_edit({"every": "1h", "catch_up": "all", "max_count": 7}, catch_up="latest").timing
     assert (back.overlap, back.max_count) == ("queue_one", 100)
     assert an_edit({"every": "1h", "catch_up": "all", "max_count": 7}, grace="5m").timing.max_count == 7
-    with pytest.raises(ConfigError, match="would keep one of them"):
+    with pytest.raises(ConfigError, match="would keep only one of them"):
         an_edit({"every": "1h", "overlap": "skip"}, catch_up="all")

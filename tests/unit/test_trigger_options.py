@@ -39,7 +39,7 @@ async def test_without_the_parts_for_amazon_it_says_what_to_install(made: Any, m
     monkeypatch.setitem(sys.modules, "aiobotocore", None)
     monkeypatch.setitem(sys.modules, "botocore", None)
     (problem,) = await made().problems()
-    assert problem.endswith('the parts for Amazon\'s services are not installed: pip install "wakeful[s3]"')
+    assert problem.endswith('support for Amazon\'s services is not installed: pip install "wakeful[s3]"')
 
 
 def test_nothing_that_only_some_triggers_need_is_loaded_with_the_package():

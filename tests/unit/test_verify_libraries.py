@@ -35,7 +35,7 @@ def test_the_example_that_github_documents():
     signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     verifier = verify.github(secret="It's a Secret to Everybody")
     verifier.verify(request({"x-hub-signature-256": signature}, b"Hello, World!"))
-    with pytest.raises(Refused, match="does not fit"):
+    with pytest.raises(Refused, match="does not match"):
         verifier.verify(request({"x-hub-signature-256": signature}, b"Hello, World?"))
 
 
@@ -43,7 +43,7 @@ def test_the_example_that_jira_documents():
     signature = "sha256=a4771c39fbe90f317c7824e83ddef3caae9cb3d976c214ace1f2937e133263c9"
     verifier = verify.jira(secret="It's a Secret to Everybody")
     verifier.verify(request({"x-hub-signature": signature}, b"Hello World!"))
-    with pytest.raises(Refused, match="does not fit"):
+    with pytest.raises(Refused, match="does not match"):
         verifier.verify(request({"x-hub-signature": signature}, b"Hello, World!"))
 
 

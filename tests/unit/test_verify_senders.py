@@ -213,7 +213,7 @@ def test_an_event_is_no_challenge(sender: Sender):
 
 
 def test_a_form_that_is_none_of_slacks():
-    assert "neither a command nor an interaction" in str(unreadable(SLACK_COMMANDS.sending(b"a=b")))
+    assert "neither a Slack command nor an interaction" in str(unreadable(SLACK_COMMANDS.sending(b"a=b")))
     unreadable(SLACK_COMMANDS.sending(b"payload=1&payload=2"))
     unreadable(SLACK_COMMANDS.sending(b"payload=[]"))
 

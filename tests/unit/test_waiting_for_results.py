@@ -10,7 +10,7 @@ import pytest
 from pydantic_core import from_json
 
 from wakeful.execution import results
-from wakeful.execution.results import Results
+from wakeful.execution.results import RunResults
 
 
 class Runs:
@@ -39,14 +39,14 @@ def runs() -> Runs:
 
 
 @pytest.fixture
-def waiting(runs: Runs) -> Results:
+def waiting(runs: Runs) -> RunResults:
     database: Any = runs
     journal: Any = SimpleNamespace(on_committed=None)
-    return Results(database, journal, listen=nothing)
+    return RunResults(database, journal, listen=nothing)
 
 
 async def test_callers_that_keep_coming_do_not_put_off_the_look_for_those_that_wait(
-    waiting: Results, runs: Runs, monkeypatch: pytest.MonkeyPatch
+    waiting: RunResults, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ):
     """On PostgreSQL the end of a run is not told when it comes before the word that somebody waits for it."""
     monkeypatch.setattr(results, "FIRST_LOOK", 0.1)

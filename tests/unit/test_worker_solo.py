@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from wakeful.execution.endings import Ended
+from wakeful.execution.endings import AttemptEnd
 from wakeful.execution.worker import Worker
 from wakeful.functions.options import AgentOptions
 from wakeful.model import Claim
@@ -45,9 +45,9 @@ class HeldExecutor:
     def __init__(self) -> None:
         self.running: dict[str, asyncio.Event] = {}
 
-    async def execute(self, claim: Claim, agent: Any, on_run: Callable[[Any], None]) -> Ended:
+    async def execute(self, claim: Claim, agent: Any, on_run: Callable[[Any], None]) -> AttemptEnd:
         await self.running.setdefault(claim.id, asyncio.Event()).wait()
-        return Ended()
+        return AttemptEnd()
 
 
 def a_claim(identifier: str) -> Claim:

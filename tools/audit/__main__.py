@@ -1,6 +1,7 @@
-"""`make audit`: known vulnerabilities, licences, and a bill of materials of what uv.lock says.
+"""`make audit`: known vulnerabilities, licences, and a bill of materials of the packages in uv.lock.
 
-Exit code 0: nothing was found. 1: a vulnerability is known, or a licence is not allowed. Any other: the audit itself failed.
+Exit code 0: nothing found. 1: a known vulnerability, or a licence that is not allowed. Any other: the audit itself
+failed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from tools.audit import bill, licences, vulnerabilities
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make audit", description=__doc__)
-    parser.add_argument("--uv", default=".venv/tool/bin/uv", help="the uv to ask (default: %(default)s)")
+    parser.add_argument("--uv", default=".venv/tool/bin/uv", help="the uv binary to run (default: %(default)s)")
     parser.add_argument(
-        "--bill", type=Path, default=Path("build/wakeful.cdx.json"), help="where the bill of materials is written"
+        "--bill",
+        type=Path,
+        default=Path("build/wakeful.cdx.json"),
+        help="file for the bill of materials (default: %(default)s)",
     )
-    parser.add_argument("--service-url", help="a service of advisories that speaks OSV, instead of the usual one")
+    parser.add_argument("--service-url", help="an OSV-compatible advisory service to use instead of the default")
     asked = parser.parse_args()
 
     materials = bill.exported(asked.uv)

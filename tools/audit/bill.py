@@ -1,4 +1,4 @@
-"""The bill of materials: what uv.lock says runs in production, in CycloneDX, with each package's licence."""
+"""The bill of materials: the production packages of uv.lock, in CycloneDX, with each package's licence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MARKER = "uv:package:marker"
 
 
 def exported(uv: str) -> dict[str, Any]:
-    """The bill as uv writes it from the lock: names, versions, hashes and who depends on whom, no licences."""
+    """The bill as uv exports it from the lock: names, versions, hashes and dependencies, without licences."""
     command = [uv, "export", "--locked", "--quiet", "--format", "cyclonedx1.5", "--no-default-groups", "--all-extras"]
     done = subprocess.run([*command, "--preview-features", "sbom-export"], capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,6 +1,6 @@
-"""The licence of every locked package that runs in production, read from its installed metadata.
+"""The licence of every locked production package, read from its installed metadata.
 
-A licence that is not on the list fails the audit: a person reads it first, and then adds it here with a reason.
+A licence that is not listed fails the audit: a person reads it first, and then adds it here with a reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib import metadata
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.markers import Marker
 
-# Permissive: each may be used and shipped beside a program under Apache-2.0.
+# Permissive: may be used and shipped with a program under Apache-2.0.
 ALLOWED = frozenset(
     {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "PSF-2.0", "Unlicense", "Zlib"}
 )
@@ -25,7 +25,7 @@ NAMED = {
     "psycopg-binary": ("LGPL-3.0-only", "an optional extra: imported, neither changed nor shipped with Wakeful"),
 }
 
-# What packages wrote before there were SPDX expressions. "BSD License" does not say which one; both are allowed.
+# Names used before SPDX expressions. "BSD License" does not say which one; both are allowed.
 OLDER = {
     "apache 2.0": "Apache-2.0",
     "apache software license": "Apache-2.0",
@@ -41,7 +41,7 @@ Metadata = Callable[[str], "metadata.PackageMetadata"]
 
 @dataclass(frozen=True)
 class Found:
-    """What the metadata of one package says; `licence` is None where nothing readable stands there."""
+    """The metadata of one package; `licence` is None if it states nothing readable."""
 
     name: str
     version: str
@@ -64,7 +64,7 @@ def look(name: str, version: str, marker: str | None, read: Metadata = metadata.
 
 
 def licence_of(about: metadata.PackageMetadata) -> str | None:
-    """An SPDX expression if the metadata gives one in any of the ways that were ever usual, else its own words."""
+    """The SPDX expression that the metadata gives in any of the historical ways, else its own words."""
     fields = (about.get_all(name) or [""] for name in ("License-Expression", "License"))
     stated = next((field[0] for field in fields if field[0]), "")
     if known := _expression(stated):
@@ -78,7 +78,7 @@ def licence_of(about: metadata.PackageMetadata) -> str | None:
 
 
 def judge(name: str, licence: str | None) -> str | None:
-    """What is wrong with a licence, or None."""
+    """The problem with a licence, or None."""
     if licence is None:
         return "states no licence"
     if name in NAMED and licence == NAMED[name][0]:
@@ -99,7 +99,7 @@ def _expression(text: str) -> str | None:
 
 
 def _allows(expression: str) -> bool:
-    """An SPDX expression as a sentence of Python: `and`, `or` and parentheses mean the same in both."""
+    """Evaluate an SPDX expression as a Python expression: `and`, `or` and parentheses mean the same in both."""
     words = re.findall(r"\(|\)|[^\s()]+", expression)
     if "WITH" in words:
         return False

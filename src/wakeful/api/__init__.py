@@ -1,1 +1,1 @@
-"""The HTTP side: events come in, and everything that is stored can be looked at."""
+"""The HTTP API: accepts events, and shows everything that is stored."""

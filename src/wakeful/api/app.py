@@ -1,7 +1,7 @@
-"""The HTTP side as one Starlette app. Plain routes and plain ASGI: what intake costs should be the store's time, not ours.
+"""The HTTP API as one Starlette app. Plain routes and plain ASGI, so that accepting an event costs little beyond the store.
 
 Guard (Host, token) ──► routes ──► Door, Reads, Doer
-                          └─ whatever goes wrong ──► problem+json
+                          └─ errors ──► problem+json
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
 from wakeful.api.openapi import openapi_routes
-from wakeful.api.ports import Agents, Door, Results, Webhooks
+from wakeful.api.ports import AgentsPort, DoorPort, ResultsPort, WebhooksPort
 from wakeful.api.webhooks import webhook_routes
 from wakeful.api.why import why_routes
 from wakeful.http.problem import HANDLED, answer_with_problem
@@ -31,25 +31,28 @@ from wakeful.triggers.releasing import Releasing
 
 
 def create_api(
-    door: Door,
+    door: DoorPort,
     reads: Reads,
     store: Doer,
-    agents: Agents,
+    agents: AgentsPort,
     *,
     schedules: Any = None,
     reminders: Any = None,
-    results: Results | None = None,
+    results: ResultsPort | None = None,
     settings: ApiSettings | None = None,
     extra_routes: Sequence[BaseRoute] = (),
     silent: Silent = dict,
-    webhooks: Webhooks | None = None,
+    webhooks: WebhooksPort | None = None,
     sources: SourceStates = dict,
     releasing: Callable[[], Releasing | None] = lambda: None,
     arrival: Any = None,
 ) -> Starlette:
-    """The API over a door, the rows and a store; `schedules` and `reminders` make and change those, `results` waits for runs. `webhooks` come before its own routes,
-    `extra_routes` (metrics, the console) after them; `silent` says which parts of the process have not looked for long, `sources`
-    how many of its sources are in which state, `releasing` has what the app's code makes of what was in quarantine.
+    """The API over a door, a reader and a store.
+
+    `schedules` and `reminders` create and change those; `results` waits for runs. Routes of `webhooks` come before the
+    API's own, `extra_routes` (metrics, the console) after them. `silent` names the parts of the process that have not
+    reported for long, `sources` counts its sources by state, and `releasing` rebuilds events from quarantined input
+    with the app's code.
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
@@ -62,7 +65,7 @@ def create_api(
         *([] if webhooks is None else webhook_routes(webhooks)),
         *event_routes(door, settings.body_limit, results),
         *why_routes(reads),
-        *agent_routes(door, agents, results, settings.body_limit),
+        *agent_routes(door, agents, results, settings),
         *checkin_routes(door, reads, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
         *openapi_routes(webhooks),
@@ -74,6 +77,6 @@ def create_api(
         middleware=[Middleware(Guard, settings=settings)],
         exception_handlers=dict.fromkeys(HANDLED, answer_with_problem),
     )
-    # A redirect to the path with or without a slash would turn a POST into a GET in some clients: 404 says it plainly.
+    # A redirect that adds or removes a slash would turn a POST into a GET in some clients: answer 404 instead.
     app.router.redirect_slashes = False
     return app

@@ -1,4 +1,6 @@
-"""Check-ins: `POST /v1/checkins/NAME`, a line at the end of any script. The event and its sender are stored in one transaction."""
+"""Check-ins: `POST /v1/checkins/NAME`, typically from the last line of a script. The event and its sender are stored in
+one transaction.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from wakeful.api.ports import Agents, Door
+from wakeful.api.ports import AgentsPort, DoorPort
 from wakeful.errors import NotFound
 from wakeful.http.body import read_body
 from wakeful.http.change import sender_of
@@ -20,7 +22,7 @@ from wakeful.operations.checking_in import app_expecting, check_in
 from wakeful.resources.desk import Reads
 
 
-def checkin_routes(door: Door, reads: Reads, agents: Agents, settings: ApiSettings) -> list[Route]:
+def checkin_routes(door: DoorPort, reads: Reads, agents: AgentsPort, settings: ApiSettings) -> list[Route]:
     async def checkin(request: Request) -> Response:
         name = request.path_params["name"]
         given = read_parameters(request.query_params, ("id",))
@@ -29,7 +31,7 @@ def checkin_routes(door: Door, reads: Reads, agents: Agents, settings: ApiSettin
         try:
             body = await read_body(request.headers.get("content-length"), request.receive, limit=settings.body_limit)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody is left to read it
+            return Response(status_code=400)  # the client disconnected; no one reads this
         data = read_json(body, depth=DEPTH_LIMIT, inside=("data",)) if body.strip() else None
         try:
             if not is_plain(name):

@@ -1,4 +1,4 @@
-"""POST /v1/events takes events in. How they are looked at is in `resources.events`."""
+"""`POST /v1/events` accepts events. `resources.events` lists and shows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from wakeful.api.ports import Door, Results
+from wakeful.api.ports import DoorPort, ResultsPort
 from wakeful.api.waiting import answer_with_outputs, read_wait_alone
 from wakeful.http.body import BODY_LIMIT, read_body
 from wakeful.http.problem import Problem
@@ -20,9 +20,9 @@ IDEMPOTENCY_KEY_LIMIT = 255
 
 
 class Events:
-    """/v1/events. Plain ASGI, because this is the hot path: a Request object per event would cost more than its parsing."""
+    """/v1/events. Plain ASGI, because this is the hot path: a Request object per event would cost more than parsing it."""
 
-    def __init__(self, door: Door, body_limit: int = BODY_LIMIT, results: Results | None = None) -> None:
+    def __init__(self, door: DoorPort, body_limit: int = BODY_LIMIT, results: ResultsPort | None = None) -> None:
         self._door = door
         self._results = results
         self._body_limit = body_limit
@@ -36,7 +36,7 @@ class Events:
         try:
             body = await read_body(headers.get("content-length"), receive, limit=self._body_limit)
         except ClientDisconnect:
-            return  # nobody is left to answer, and nothing was taken
+            return  # the client disconnected; nothing was accepted
         events = parse_request(headers, body)
         key = headers.get("idempotency-key")
         idempotency = None if key is None else (_checked(key), _digest_of_request(headers, body))
@@ -46,7 +46,7 @@ class Events:
         else:
             status, shown = await answer_with_outputs(receipts, self._results, wait)
         answer = to_json(shown, inf_nan_mode="null")
-        if wait is not None:  # receipts alone hold nothing but identities
+        if wait is not None:  # receipts without outputs contain only ids
             answer = redact_bytes(answer)
         length = str(len(answer)).encode()
         start = [(b"content-type", b"application/json"), (b"content-length", length)]
@@ -54,23 +54,23 @@ class Events:
         await send({"type": "http.response.body", "body": answer})
 
 
-def event_routes(door: Door, body_limit: int = BODY_LIMIT, results: Results | None = None) -> list[Route]:
+def event_routes(door: DoorPort, body_limit: int = BODY_LIMIT, results: ResultsPort | None = None) -> list[Route]:
     return [Route("/v1/events", Events(door, body_limit, results), methods=["POST"], name="events")]
 
 
 def _checked(key: str) -> str:
-    """An Idempotency-Key. The draft standard makes it a quoted string; most clients send it bare. Both are the same key."""
+    """A valid Idempotency-Key. The draft standard makes it a quoted string; most clients send it bare. Both mean the
+    same key.
+    """
     text = key[1:-1] if len(key) > 1 and key[0] == key[-1] == '"' else key
     if not text or len(text) > IDEMPOTENCY_KEY_LIMIT or not (text.isascii() and text.isprintable()):
-        detail = (
-            f"Idempotency-Key is printable ASCII, from 1 to {IDEMPOTENCY_KEY_LIMIT} characters: a UUID is a good one"
-        )
+        detail = f"Idempotency-Key must be 1 to {IDEMPOTENCY_KEY_LIMIT} printable ASCII characters, for example a UUID"
         raise Problem(400, detail, kind="bad-idempotency-key", field="Idempotency-Key")
     return text
 
 
 def _digest_of_request(headers: dict[str, str], body: bytes) -> str:
-    """What makes two requests the same: the body, and the headers that are part of the events."""
+    """The identity of a request: its body, and the headers that are part of the events."""
     hasher = blake2b(digest_size=16)
     for name in sorted(headers):
         if name == "content-type" or name.startswith("ce-"):

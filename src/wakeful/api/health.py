@@ -1,11 +1,11 @@
-"""Is it alive, and is it ready?
+"""Liveness and readiness.
 
-/healthz answers as long as the process can: whoever restarts processes asks here. /readyz asks the store and its schema, and
-whether what runs in the background still looks: whoever sends traffic asks here, and whoever must hear that nobody works. A
-server whose database is gone is alive and not ready; restarting it would not help.
+/healthz answers as long as the process can; it is for a supervisor that restarts processes. /readyz checks the store,
+its schema and the background parts; it is for a load balancer, and for a monitor that must notice when no work is done.
+A server whose database is down is alive but not ready; restarting it would not help.
 
-Strangers are told "ready" or "not ready", and no more: what is wrong, which database it is and which sources there are is for callers
-with the token, or on a server without one for programs of this machine.
+Unauthenticated callers only learn "ready" or "not ready". The details (what is wrong, which database, which sources)
+are for callers with the token, or, on a server without one, for programs of this machine.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from wakeful.errors import SchemaMismatch, StoreUnavailable
 from wakeful.http.reply import JsonResponse
 from wakeful.http.security import IS_KNOWN, TRIES
 
-# Parts of the process that have not looked for long, and for how many seconds.
+# Parts of the process that have not reported for long, and for how many seconds.
 Silent = Callable[[], Mapping[str, float]]
 
 
-# How many sources of the process are in which state.
+# The number of sources of the process in each state.
 SourceStates = Callable[[], Mapping[str, int]]
 
 
@@ -49,13 +49,15 @@ def health_routes(
         if isinstance(health, SchemaMismatch):
             return False, {"parts": {"store": {"ok": True}, "schema": {"ok": False, "detail": str(health)}}}
         if isinstance(health, StoreUnavailable | TimeoutError):
-            # The reason may name the database, and many systems keep what a probe answers: it goes to the log only.
+            # The reason may name the database, and many systems store probe answers: it goes only to the log.
             is_locked = isinstance(health, StoreUnavailable) and health.locked
             detail = str(health) if is_locked else "the store does not answer"
             return False, {"parts": {"store": {"ok": False, "detail": detail}}}
         note = {"note": health["note"]} if "note" in health else {}
         parts = {name: part for name, part in health.items() if name != "note"}
-        if states := sources():  # one that fails makes nobody unready: the rest goes on, and it raises an alarm
+        if (
+            states := sources()
+        ):  # a failing source does not make the process unready: the rest works, and the source raises an alarm
             parts = {**parts, "sources": {"ok": "failing" not in states, **states}}
         tries = request.scope.get(TRIES)
         if tries is not None and tries.wrong:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the API, at /v1/openapi.json. Written by hand, and held to the routes by the tests."""
+"""The OpenAPI 3.1 document of the API, at /v1/openapi.json. Written by hand; tests compare it with the routes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wakeful.api.events import IDEMPOTENCY_KEY_LIMIT
 from wakeful.api.openapi_checkins import checkin_paths
 from wakeful.api.openapi_waiting import agent_paths, wait_parameter, waiting_schemas
 from wakeful.api.openapi_webhooks import webhook_paths
-from wakeful.api.ports import Webhooks
+from wakeful.api.ports import WebhooksPort
 from wakeful.http.problem import MEDIA_TYPE
 from wakeful.http.reply import JsonResponse
 from wakeful.http.schema import Json, answer, listing, object_of, one, one_of, problems, query, reference
@@ -23,7 +23,7 @@ from wakeful.resources import all_resources
 from wakeful.surface.openapi import resource_paths, resource_schemas
 
 
-def openapi_routes(webhooks: Webhooks | None = None) -> list[Route]:
+def openapi_routes(webhooks: WebhooksPort | None = None) -> list[Route]:
     async def show(_: Request) -> Response:
         whole = document()
         if webhooks is not None:
@@ -41,14 +41,14 @@ def document() -> Json:
         "info": {
             "title": "Wakeful",
             "version": _version(),
-            "description": "Events in; runs, events, effects, deliveries, states, alarms and their stories out; what failed is redone. Errors are problem+json (RFC 9457).",
+            "description": "Send events; read runs, events, effects, deliveries, states, alarms and their stories; replay failed work. Errors are problem+json (RFC 9457).",
         },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
         "paths": _guarded(_merged(_paths(), resource_paths(all_resources()))),
         "components": {
             "securitySchemes": {
-                "token": {"type": "http", "scheme": "bearer", "description": "WAKEFUL_TOKEN, where one is set"}
+                "token": {"type": "http", "scheme": "bearer", "description": "WAKEFUL_TOKEN, if one is set"}
             },
             "schemas": _schemas(),
             "responses": _responses(),
@@ -68,10 +68,10 @@ def _paths() -> Json:
         "/v1/events": {
             "post": {
                 "operationId": "accept_events",
-                "summary": "Take in events",
+                "summary": "Send events",
                 "description": (
-                    "Answers after the events are on disk. A batch is taken whole or not at all. The same event again is a "
-                    "duplicate and starts nothing. Binary mode: the attributes in ce- headers, the data as the body."
+                    "Answers after the events are on disk. A batch is accepted completely or not at all. A repeated event is a "
+                    "duplicate and starts nothing. Binary mode: attributes in ce- headers, data as the body."
                 ),
                 "parameters": [_idempotency_key(), wait_parameter()],
                 "requestBody": {
@@ -83,8 +83,8 @@ def _paths() -> Json:
                     },
                 },
                 "responses": {
-                    "200": answer("With wait: every run is over", reference("Results")),
-                    "202": answer("What became of each event", reference("Receipts")),
+                    "200": answer("With wait: all runs are finished", reference("Results")),
+                    "202": answer("The result for each event", reference("Receipts")),
                     **problems("400", "401", "413", "415", "421", "422", "503"),
                 },
             }
@@ -92,7 +92,7 @@ def _paths() -> Json:
         "/v1/why": {
             "get": {
                 "operationId": "why_by_query",
-                "summary": "The whole story of an event, a run, a delivery or a schedule, by an id that no path can carry",
+                "summary": "Explain what happened to an event, a run, a delivery or a schedule whose id does not fit in a path",
                 "parameters": [
                     {
                         **query("id", {"type": "string", "minLength": 1}, "Id of an event, a run or a delivery"),
@@ -107,7 +107,7 @@ def _paths() -> Json:
         },
         "/v1/why/{identifier}": one(
             "why",
-            "The whole story of an event, a run, an effect, a delivery, an alarm, a schedule or a reminder",
+            "Explain what happened to an event, a run, an effect, a delivery, an alarm, a schedule or a reminder",
             "identifier",
             "Story",
         ),
@@ -123,20 +123,20 @@ def _paths() -> Json:
         "/healthz": {
             "get": {
                 "operationId": "healthz",
-                "summary": "Does the process live?",
+                "summary": "Whether the process is alive",
                 "security": [{}],
-                "responses": {"200": answer("It lives", reference("Health")), **problems("421")},
+                "responses": {"200": answer("Alive", reference("Health")), **problems("421")},
             }
         },
         "/readyz": {
             "get": {
                 "operationId": "readyz",
-                "summary": "Does the store answer, and is its schema right?",
+                "summary": "Whether the store answers and its schema is right",
                 "security": [{}, {"token": []}],
-                "description": "Callers with the token are told about each part, others only the status.",
+                "description": "Callers with the token see each part, others only the status.",
                 "responses": {
                     "200": answer("Ready", reference("Health")),
-                    "503": answer("Not ready, and which part is not", reference("Health")),
+                    "503": answer("Not ready; names the part", reference("Health")),
                     **problems("421"),
                 },
             }
@@ -145,12 +145,12 @@ def _paths() -> Json:
 
 
 def _merged(paths: Json, others: Json) -> Json:
-    """Paths that are written by hand, and those of resources; one path may have methods of both."""
+    """Hand-written paths and paths of resources; one path may have methods of both."""
     return paths | {path: paths.get(path, {}) | methods for path, methods in others.items()}
 
 
 def _guarded(paths: Json) -> Json:
-    """What the guard before all paths may answer, added to what each of them answers itself."""
+    """Add the answers of the guard, which comes before all paths, to the answers of each path."""
     for methods in paths.values():
         for method, operation in methods.items():
             also = ["403"] + (["429"] if "401" in operation["responses"] else [])
@@ -164,12 +164,12 @@ def _schemas() -> Json:
     moment = {"type": "string", "format": "date-time"}
     attributes: Json = {
         "id": text,
-        "source": {**text, "description": "Together with the id this is the identity of an event"},
+        "source": {**text, "description": "Source and id together identify an event"},
         "type": text,
         "specversion": {"const": "1.0"},
         "subject": text,
         "time": moment,
-        "expirytime": {**moment, "description": "After this the event starts nothing"},
+        "expirytime": {**moment, "description": "After this time the event starts nothing"},
         "datacontenttype": text,
         "dataschema": text,
         "traceparent": text,
@@ -194,11 +194,11 @@ def _schemas() -> Json:
         "id": {"type": "string"},
         "status": one_of(EVENT_STATES),
         "runs": {"type": "array", "items": {"type": "string"}},
-        "conflict": {"const": True, "description": "There when the same event was seen before with other content"},
+        "conflict": {"const": True, "description": "Present if the same event was seen before with different content"},
         "skipped": {
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "description": "Agents without a run of it, because an earlier one was not over, and why",
+            "description": "Agents that started no run because an earlier one had not finished, with the reason",
         },
     }
     problem: Json = {
@@ -206,8 +206,8 @@ def _schemas() -> Json:
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
-        "field": {"type": "string", "description": "What is wrong: an attribute, a header, a parameter"},
-        "index": {"type": "integer", "description": "Which event of a batch"},
+        "field": {"type": "string", "description": "The attribute, header or parameter that is wrong"},
+        "index": {"type": "integer", "description": "Position of the event in the batch"},
     }
     return {
         "Event": {**event, "required": ["specversion", "id", "source", "type"]},
@@ -221,7 +221,7 @@ def _schemas() -> Json:
                 "status": {"type": "string"},
                 "note": {
                     "type": "string",
-                    "description": "Ready, but unusual: the schema is ahead and compatible, say",
+                    "description": "A remark while ready, for example that the schema is newer but compatible",
                 },
                 "parts": {"type": "object"},
             },
@@ -232,20 +232,20 @@ def _schemas() -> Json:
 
 
 def _responses() -> Json:
-    """The ways in which a request is refused; each is the same shape, problem+json."""
+    """The ways in which a request is refused, all with the same shape, problem+json."""
     words = {
-        "400": "Something in it is wrong: field says what, index which event of a batch",
+        "400": "The request is invalid: field names the part, index the event of a batch",
         "401": "The token is missing or wrong",
-        "403": "This server has no token, and changing things, or asking from elsewhere, needs one; or a foreign page asks",
-        "404": "There is nothing of that name",
-        "409": "It is not in a state for that, belongs to code, or another answer stands",
-        "408": "The body did not come to its end in time",
-        "413": "The body is over the limit; it was not read to the end",
-        "415": "This Content-Type carries no event, or no change, which is JSON",
+        "403": "This server has no token, and changes or requests from other machines need one; or the request comes from a foreign web page",
+        "404": "Nothing has that name",
+        "409": "The current state does not allow this, it is declared in code, or it was already answered differently",
+        "408": "The body was not complete in time",
+        "413": "The body exceeds the limit; it was not read completely",
+        "415": "This Content-Type is not one for events, or not JSON for a change",
         "421": "The Host header names another server",
-        "422": "This Idempotency-Key was used for another request, the source or type of an event is reserved for another door, or the data, the state or the answer does not fit",
-        "429": "Too many for now: Retry-After says when to send it again",
-        "503": "The store is unavailable: it may be stored; sending it again is safe",
+        "422": "This Idempotency-Key was used for another request, the source or type of an event is reserved, or the data, the state or the answer does not fit",
+        "429": "Too many requests: send it again after the time in Retry-After",
+        "503": "The store is unavailable. The request may have been stored; sending it again is safe",
     }
     answers = {status: answer(description, reference("Problem"), MEDIA_TYPE) for status, description in words.items()}
     for status in ("429", "503"):
@@ -262,6 +262,6 @@ def _idempotency_key() -> Json:
         "name": "Idempotency-Key",
         "in": "header",
         "required": False,
-        "description": "The same key and the same request again get the same answer",
+        "description": "A repeated request with the same key gets the same answer",
         "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_LIMIT, "pattern": "^[!-~]+$"},
     }

@@ -11,16 +11,16 @@ def checkin_paths() -> Json:
     identifier = {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT}
     checkin = {
         "operationId": "check_in",
-        "summary": "Say that something was done that is expected under this name",
-        "description": "Makes an event of type wakeful.checkin, and answers after it is on disk.",
+        "summary": "Report that the expected task of this name was done",
+        "description": "Creates an event of type wakeful.checkin, and answers after it is on disk.",
         "parameters": [
             name,
-            query("id", identifier, "The same id again is a duplicate; default: a new one"),
+            query("id", identifier, "The event id (default: a new one); a repeated id is a duplicate"),
             operator(),
         ],
         "requestBody": {"required": False, "content": {PLAIN: {"schema": {"description": "The event's data"}}}},
         "responses": {
-            "202": answer("What became of the event", reference("Receipts")),
+            "202": answer("The result for the event", reference("Receipts")),
             **problems("400", "401", "404", "413", "421", "503"),
         },
     }

@@ -1,14 +1,14 @@
-"""The part of the OpenAPI document about starting runs, and about waiting for their outputs."""
+"""The part of the OpenAPI document about starting runs and waiting for their outputs."""
 
 from __future__ import annotations
 
-from wakeful.http.schema import Json, answer, listing, object_of, one_of, problems, query, reference
+from wakeful.http.schema import Json, answer, listing, object_of, one_of, operator, problems, query, reference
 from wakeful.intake.cloudevents import PLAIN, TEXT_LIMIT
 
 
 def wait_parameter() -> Json:
     text = {"type": "string", "pattern": r"^[0-9]+(ms|s|m)$", "examples": ["10s"]}
-    return query("wait", text, "Answer when the runs are over, or after this time, at most 60s")
+    return query("wait", text, "Answer when the runs are finished, or after this time, at most 60s")
 
 
 def agent_paths() -> Json:
@@ -16,17 +16,18 @@ def agent_paths() -> Json:
     identifier = {"type": "string", "minLength": 1, "maxLength": TEXT_LIMIT}
     start = {
         "operationId": "start_run",
-        "summary": "Run an agent now, whatever its triggers say",
-        "description": "Makes an event of type wakeful.run for this agent alone, and answers after it is on disk.",
+        "summary": "Run an agent now, regardless of its triggers",
+        "description": "Creates an event of type wakeful.run for this agent only, and answers after it is on disk.",
         "parameters": [
             name,
-            query("id", identifier, "The event's id: the same one again is the same run; default: a new one"),
+            query("id", identifier, "The event id (default: a new one); a repeated id refers to the same run"),
             wait_parameter(),
+            operator(),
         ],
         "requestBody": {"required": False, "content": {PLAIN: {"schema": {"description": "The run's data"}}}},
         "responses": {
-            "200": answer("The run is over", reference("Results")),
-            "202": answer("What became of the event", reference("Receipts")),
+            "200": answer("The run is finished", reference("Results")),
+            "202": answer("The result for the event", reference("Receipts")),
             **problems("400", "401", "404", "413", "415", "421", "503"),
         },
     }
@@ -48,7 +49,7 @@ def waiting_schemas(receipt: Json) -> Json:
     others = {
         "type": "object",
         "additionalProperties": failed,
-        "description": "Runs that are dead, denied or cancelled, by their ids; absent if there is none",
+        "description": "Runs that are dead, denied or cancelled, by their ids; absent if there are none",
     }
     result = receipt | {"outputs": outputs, "failed": others}
     return {"Results": listing("events", object_of(result, "source", "id", "status", "runs", "outputs"))}

@@ -1,4 +1,4 @@
-"""Webhooks in the OpenAPI document: those of the app that this server has."""
+"""The part of the OpenAPI document about the webhooks of this server's app."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def webhook_paths(endpoints: Iterable[Endpoint]) -> Json:
                 "security": [{}],
                 "requestBody": {"required": True, "content": {"*/*": {"schema": {}}}},
                 "responses": {
-                    "202": answer("What became of it", reference("Receipts")),
+                    "202": answer("The result for each event", reference("Receipts")),
                     **problems("401", "403", "408", "413", "415", "421", "429", "503"),
                 },
             }

@@ -1,5 +1,5 @@
-"""What the HTTP side asks of the rest: a door to hand events in at, the verbs by which people
-change it, and what the app's code says of its agents.
+"""The interfaces that the HTTP API needs: a door for events, a reader of the store, the store's verbs, and the agents
+that the app declares.
 
 All are protocols, so that the API can be tested and run without a store.
 """
@@ -20,8 +20,8 @@ from wakeful.triggers.verifier import Answer
 Shown = dict[str, Any]
 
 
-class Door(Protocol):
-    """The one door that events come in by."""
+class DoorPort(Protocol):
+    """Accepts all events."""
 
     async def accept(
         self,
@@ -32,51 +32,51 @@ class Door(Protocol):
         by: By = "outside",
         sent: SentBy | None = None,
     ) -> list[Receipt]:
-        """Store events durably, all or none, and answer for each in the same order. ReservedName if one of them has a name that
-        is not for those `by` whom it comes.
+        """Store events durably, all or none, and return a receipt for each in the same order.
 
-        `idempotency` is the client's key and a digest of its request: the same pair gets the same answer again, the same
-        key with another digest raises IdempotencyConflict. StoreUnavailable means that it is not known whether they are stored.
-        `agent` addresses one agent instead of routing.
+        Raises ReservedName if an event has a name that senders of kind `by` may not use. `idempotency` is the client's
+        key and a digest of its request: the same pair gets the same answer again, the same key with another digest
+        raises IdempotencyConflict. After StoreUnavailable the events may or may not be stored. `agent` addresses one
+        agent instead of routing.
         """
         ...
 
 
-class Results(Protocol):
-    """Waits for runs."""
+class ResultsPort(Protocol):
+    """Waits for runs to end."""
 
     async def wait(self, runs: Collection[str], limit: Microseconds | None, /) -> Ends:
-        """How these runs ended, as soon as all of them have, or as far as they have after `limit`."""
+        """How these runs ended: returns once all have ended, or after `limit` with those that have."""
         ...
 
 
-class Webhooks(Protocol):
+class WebhooksPort(Protocol):
     """The webhooks of the server's app."""
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """By path."""
+        """The endpoints by path."""
         ...
 
     def refuse_flood(self, endpoint: Endpoint, /) -> None:
-        """TooFast, while the rate of the endpoint is used up."""
+        """Raises TooFast while the rate of the endpoint is used up."""
         ...
 
     def refuse(self, endpoint: Endpoint, /) -> None:
-        """Count a request that was turned away."""
+        """Count a refused request."""
         ...
 
     async def take(
         self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str, /
     ) -> list[Receipt] | Answer:
-        """Verify a request and store what it says; answers after the commit. Refused, TooFast, CannotVerify or StoreUnavailable
-        say why not.
+        """Verify a request and store its events; returns after the commit. Raises Refused, TooFast, CannotVerify or
+        StoreUnavailable.
         """
         ...
 
 
-class Agents(Protocol):
-    """What the code of the app says of its agents."""
+class AgentsPort(Protocol):
+    """The agents that the app's code declares."""
 
     @property
     def name(self) -> str:
@@ -88,13 +88,13 @@ class Agents(Protocol):
         ...
 
     def written_at(self, agent: str, /) -> str | None:
-        """Where in the code an agent is; None if it has none of that name."""
+        """The place of an agent in the code, or None if the app has no such agent."""
         ...
 
     def refuse_misfit(self, agent: str, data: Any, /) -> bool:
-        """Raises InvalidData for data that the agent cannot take; False if there is no such agent to ask."""
+        """Raises InvalidData for data that the agent cannot take; False if the app has no such agent."""
         ...
 
     def refuse_misfit_state(self, agent: str, text: str | None, /) -> None:
-        """Raises NotFound for an agent without a state, InvalidState for a state that its next run could not read."""
+        """Raises NotFound for an agent without state, InvalidState for a state that its next run could not read."""
         ...

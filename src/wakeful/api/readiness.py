@@ -1,6 +1,6 @@
-"""The health of the store, asked at most once a second, however many callers want it.
+"""The health of the store, queried at most once a second regardless of the number of callers.
 
-/readyz is open to strangers. Without this, a thousand of their requests would be a thousand questions to the database.
+/readyz is open to unauthenticated callers. Without this cache, a thousand requests would be a thousand queries.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wakeful.errors import SchemaMismatch, StoreUnavailable
 READY_WITHIN = 5.0
 FRESH_FOR = 1.0
 
-# What the store told, or why it could not.
+# The answer of the store, or the error.
 Health = dict[str, Any] | SchemaMismatch | StoreUnavailable | TimeoutError
 
 
@@ -23,7 +23,7 @@ Ask = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class Readiness:
-    """The health of a store. Callers that come while it is being asked wait for the same answer."""
+    """Caches the health of a store. Callers that arrive during a query share its answer."""
 
     def __init__(
         self, health: Ask, ready_within: float = READY_WITHIN, now: Callable[[], float] = time.monotonic
@@ -40,7 +40,7 @@ class Readiness:
         asking = self._asking
         if asking is None or asking.done() or asking.get_loop() is not asyncio.get_running_loop():
             asking = self._asking = asyncio.create_task(self._look(), name="wakeful-readiness")
-        # Shielded: a caller that hangs up must not end what others wait for.
+        # Shielded: a caller that disconnects must not cancel a query that others wait for.
         return await asyncio.shield(asking)
 
     async def _look(self) -> Health:

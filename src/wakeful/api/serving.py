@@ -1,4 +1,4 @@
-"""The HTTP side of a runtime, and of an app that another program serves or mounts."""
+"""The HTTP API of a runtime, and of an app that another program serves or mounts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def create(
     next_token: str | None = None,
     allowed_hosts: tuple[str, ...] = (),
 ) -> Starlette:
-    """The HTTP app over a runtime that is started and stopped by its caller."""
+    """The HTTP app over a runtime; the caller starts and stops the runtime."""
     runtime.webhooks.open()
     settings = ApiSettings(
         host=host,
@@ -62,10 +62,10 @@ def create(
 
 
 class Late:
-    """A part of the runtime of an app that may not run yet: asks for it at each call."""
+    """A part of the runtime of an app that may not be running yet; looked up at each call."""
 
     def __init__(self, app: Declarations, *names: str) -> None:
-        """`names`: the part, and what is inside it, from the outside in."""
+        """`names`: the attribute path of the part, outermost first."""
         self._app = app
         self._names = names
 
@@ -83,7 +83,7 @@ class Late:
         return Late(self._app, *self._names, name)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """What the part itself gives: something to await, or to go through."""
+        """Call the part: returns an awaitable or an iterator, as the part does."""
         return attrgetter(".".join(self._names))(self.running)(*arguments, **keywords)
 
 
@@ -99,7 +99,9 @@ class LateReads(Reads):
 
 
 class LateWebhooks:
-    """The webhooks of an app that may not run yet: its paths are known, and what comes then is to come again."""
+    """The webhooks of an app that may not be running yet: the paths are known; requests fail with StoreUnavailable
+    until it runs.
+    """
 
     def __init__(self, app: Declarations) -> None:
         self._app = app
@@ -138,10 +140,10 @@ def serve_app(
     open_to: str | None = None,
     **options: Any,
 ) -> Starlette:
-    """The HTTP side of an app. Served by itself it runs the app too; mounted, it uses the one that runs around it.
+    """The HTTP API of an app. Served on its own it also runs the app; mounted, it uses the running app around it.
 
-    Raises `ConfigError` without a token, unless `open_to="loopback"` lets programs of this machine in: another server
-    decides where this one listens, so no binding can be relied on.
+    Raises `ConfigError` without a token, unless `open_to="loopback"` admits programs of this machine: another server
+    decides where this one listens, so its binding cannot be relied on.
     """
     if not token:
         token, next_token = token_of_environment(), next_token or next_token_of_environment()
@@ -193,11 +195,11 @@ def serve_app(
 
 def refuse_open(token: str | None, open_to: str | None) -> None:
     if open_to not in {None, "loopback"}:
-        message = f'asgi(open_to={open_to!r}): write open_to="loopback", or leave it out and set a token'
+        message = f'asgi(open_to={open_to!r}): use open_to="loopback", or omit it and set a token'
         raise ConfigError(message)
     if not token and open_to is None:
         message = (
-            "asgi() has no token, and any server may serve it to anybody: set WAKEFUL_TOKEN (`wakeful token` prints one), pass "
-            'asgi(token=…), or write asgi(open_to="loopback") to let in programs of this machine, and nothing through a proxy'
+            "asgi() has no token, and any server could expose it to everyone: set WAKEFUL_TOKEN (`wakeful token` prints one), pass "
+            'asgi(token=…), or use asgi(open_to="loopback") to admit only programs of this machine, and nothing through a proxy'
         )
         raise ConfigError(message)

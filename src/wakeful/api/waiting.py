@@ -1,4 +1,4 @@
-"""`?wait=10s`: an answer that carries the outputs of the runs that a request made, if they are over in time."""
+"""`?wait=10s`: answer with the outputs of the runs that a request started, if they finish in time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import from_json
 from starlette.datastructures import QueryParams
 
-from wakeful.api.ports import Results
+from wakeful.api.ports import ResultsPort
 from wakeful.clock import SECOND, Microseconds, duration
 from wakeful.errors import StoreUnavailable
 from wakeful.http.parameters import bad_parameter, read_parameters
@@ -18,7 +18,7 @@ LONGEST_WAIT = 60 * SECOND
 
 
 def read_wait(given: Mapping[str, str]) -> Microseconds | None:
-    """How long to wait for the runs; None: not at all."""
+    """How long to wait for the runs, or None to answer at once."""
     text = given.get("wait")
     if text is None:
         return None
@@ -27,24 +27,24 @@ def read_wait(given: Mapping[str, str]) -> Microseconds | None:
     except ValueError as error:
         raise bad_parameter(f"wait: {error}", "wait") from None
     if not 0 <= wait <= LONGEST_WAIT:
-        detail = f'wait is "{text}": from 0 to 60s. A run that takes longer is looked up later: GET /v1/runs/ID'
+        detail = f'wait is "{text}": use 0 to 60s. For a longer run, query GET /v1/runs/ID later'
         raise bad_parameter(detail, "wait")
     return wait
 
 
 def read_wait_alone(query: bytes) -> Microseconds | None:
-    """As `read_wait`, of a query string that may hold nothing else."""
+    """As `read_wait`, for a query string that may contain nothing else."""
     return read_wait(read_parameters(QueryParams(query), ("wait",)))
 
 
 async def answer_with_outputs(
-    receipts: Sequence[Receipt], results: Results | None, wait: Microseconds
+    receipts: Sequence[Receipt], results: ResultsPort | None, wait: Microseconds
 ) -> tuple[int, dict[str, Any]]:
-    """200 and the receipts with outputs once every run is over; 202 and what is known of them when the time is."""
+    """200 and the receipts with outputs once every run has finished; 202 and the results so far when the time is up."""
     runs = sorted({run for receipt in receipts for run in receipt.runs})
     try:
         ends = None if results is None or not runs else await results.wait(runs, wait)
-    except StoreUnavailable:  # the events are stored all the same
+    except StoreUnavailable:  # the events are stored nevertheless
         return 202, {"events": [receipt.to_json() | {"outputs": {}} for receipt in receipts]}
     shown = []
     for receipt in receipts:

@@ -1,11 +1,11 @@
-"""Webhooks: POST to the paths that the app gives them. Answers after the commit, as POST /v1/events does.
+"""Webhooks: POST to the paths that the app declares. Answers after the commit, as POST /v1/events does.
 
-    401   not verified, whatever the reason: who is refused is told nothing more
-    405   another method than POST                408   a body that does not come to its end
-    413   a body over the endpoint's limit        415   a compressed one: signatures are over the bytes as they are
-    429   faster than the endpoint's rate         503   the store, or a secret, is away
+    401   not verified; the sender is not told the reason
+    405   a method other than POST                408   the body was not complete in time
+    413   the body exceeds the endpoint's limit   415   the body is compressed: signatures cover the bytes as sent
+    429   faster than the endpoint's rate         503   the store or a secret is unavailable
 
-Plain ASGI, and found by one look into a table: this is a hot path too.
+Plain ASGI, and found by one table lookup: this is a hot path too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
-from wakeful.api.ports import Webhooks
+from wakeful.api.ports import WebhooksPort
 from wakeful.http.body import read_body
 from wakeful.http.problem import RETRY_AFTER, Problem
 from wakeful.http.security import path_of
@@ -29,14 +29,14 @@ from wakeful.triggers.endpoint import Endpoint
 from wakeful.triggers.verifier import Answer, Refused
 from wakeful.triggers.webhooks import CannotVerify, TooFast
 
-# Anybody may call: who sends a byte now and then must not hold what is there of a body for ever.
+# Anyone may call: a client that sends one byte now and then must not occupy memory forever.
 BODY_WITHIN = 60.0
 
 
 class WebhookRoute(BaseRoute):
-    """All webhooks of an app: one route, so that a hundred of them cost no more than one."""
+    """All webhooks of an app as one route, so that a hundred cost no more than one."""
 
-    def __init__(self, webhooks: Webhooks) -> None:
+    def __init__(self, webhooks: WebhooksPort) -> None:
         self._webhooks = webhooks
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
@@ -54,7 +54,7 @@ class WebhookRoute(BaseRoute):
         try:
             answer = await self._take(endpoint, scope, receive)
         except ClientDisconnect:
-            return  # nobody is left to answer, and nothing was taken
+            return  # the client disconnected; nothing was accepted
         if isinstance(answer, Answer):
             status, kind, body = 200, answer.content_type.encode("latin-1", "replace"), answer.body
         else:
@@ -77,7 +77,7 @@ class WebhookRoute(BaseRoute):
         except Refused:
             raise not_verified() from None
         except CannotVerify:
-            detail = "this server cannot verify requests now; send it again later"
+            detail = "this server cannot verify requests now: send it again later"
             raise Problem(503, detail, kind="cannot-verify", headers={"Retry-After": RETRY_AFTER}) from None
         except Problem:
             self._webhooks.refuse(endpoint)
@@ -88,12 +88,12 @@ class WebhookRoute(BaseRoute):
             async with asyncio.timeout(BODY_WITHIN):
                 return await read_body(declared, receive, limit=endpoint.body_limit)
         except TimeoutError:
-            detail = f"the body did not come within {BODY_WITHIN:g} seconds: send it again"
+            detail = f"the body was not complete within {BODY_WITHIN:g} seconds: send it again"
             raise Problem(408, detail, kind="body-too-slow", headers={"Connection": "close"}) from None
 
 
 def headers_of(scope: Scope) -> dict[str, str]:
-    """By name. What came several times is joined, so that it is no valid signature, token or id any more."""
+    """The headers by name. Repeated ones are joined, which invalidates them as a signature, token or id."""
     headers: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1")
@@ -102,14 +102,14 @@ def headers_of(scope: Scope) -> dict[str, str]:
     return headers
 
 
-def webhook_routes(webhooks: Webhooks) -> list[BaseRoute]:
+def webhook_routes(webhooks: WebhooksPort) -> list[BaseRoute]:
     return [WebhookRoute(webhooks)]
 
 
 def too_fast(fast: TooFast) -> Problem:
     return Problem(
         429,
-        "more requests than this webhook takes in this time: send it again after the time in Retry-After",
+        "too many requests to this webhook: send it again after the time in Retry-After",
         kind="too-fast",
         title="Too fast",
         headers={"Retry-After": str(max(1, math.ceil(fast.wait))), "Connection": "close"},
@@ -117,10 +117,10 @@ def too_fast(fast: TooFast) -> Problem:
 
 
 def not_verified() -> Problem:
-    """The same words for a wrong signature, a stale one and none at all."""
+    """The same words for a wrong signature, a stale one and a missing one."""
     return Problem(
         401,
-        "the request could not be verified; the owner of this server can see why",
+        "the request could not be verified; the operator of this server can see why",
         kind="not-verified",
         title="The request could not be verified",
     )

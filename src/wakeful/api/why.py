@@ -1,4 +1,4 @@
-"""The story of a run, an event, a delivery, or any other id that has one."""
+"""`GET /v1/why`: the story of a run, an event, a delivery or another stored thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line. This file knows the commands by name; what one needs is loaded when it is called."""
+"""The command line. This file lists the commands by name; a command's module is loaded when the command is called."""
 
 from __future__ import annotations
 
@@ -8,75 +8,75 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-# A command that is made from the table of resources: a noun, or an alias of one of its verbs.
+# Marks a command generated from the table of resources: a noun, or an alias of one of its verbs.
 TABLE = ""
-# name: (the module in this package that has `<name>_command`, or TABLE; one line of help). The order is the order of --help.
+# name: (module in this package that defines `<name>_command`, or TABLE; one line of help), in the order of --help
 COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("init", "make a small project that runs at once"),
-    "demo": ("demo", "watch agents at work: retries, a dead letter, a kill and a resume"),
-    "dev": ("dev", "serve an app, and load it again whenever its code changes"),
-    "serve": ("serve", "take events over HTTP and work on them"),
-    "worker": ("worker", "work without HTTP; any number of workers may share a store"),
-    "once": ("once", "work until nothing is due any more, then exit"),
-    "check": ("check", "say what is declared and what is wrong with it; runs nothing"),
+    "init": ("init", "create a small project that runs out of the box"),
+    "demo": ("demo", "watch agents work: retries, a dead letter, a kill and a resume"),
+    "dev": ("dev", "serve an app and reload it when its code changes"),
+    "serve": ("serve", "accept events over HTTP and run agents"),
+    "worker": ("worker", "run agents without HTTP; any number of workers can share a store"),
+    "once": ("once", "run everything that is due, then exit"),
+    "check": ("check", "show what an app declares and report mistakes; runs nothing"),
     "run": ("run", "run an agent now"),
     "emit": ("emit", "send an event"),
-    "schedules": (TABLE, "list what wakes when; add, edit, pause, remove or fire it"),
-    "remind": ("remind", "have somebody reminded at a time, unless it happens by itself"),
-    "reminders": (TABLE, "list reminders; move or cancel one"),
-    "heartbeat": (TABLE, "list the checks of heartbeats, what became of each; run one"),
-    "backfill": (TABLE, "do occurrences of a schedule that are over, after a count"),
-    "sources": (TABLE, "list what brings events in, and how it is; forget one"),
-    "why": ("why", "tell the whole story of an event, a run, a delivery, a schedule…"),
+    "schedules": (TABLE, "list schedules; add, edit, pause, remove or fire one"),
+    "remind": ("remind", "set a reminder; an event can cancel it before it is due"),
+    "reminders": (TABLE, "list reminders; reschedule or cancel one"),
+    "heartbeat": (TABLE, "list heartbeat checks and their results; run one"),
+    "backfill": (TABLE, "run past occurrences of a schedule; shows the count first"),
+    "sources": (TABLE, "list event sources and their health; forget one"),
+    "why": ("why", "explain what happened to an event, a run, a delivery, a schedule…"),
     "trace": ("trace", "show a run: steps, arguments, results, attempts, errors, times"),
-    "runs": (TABLE, "list runs, the newest first"),
-    "events": (TABLE, "list events, the newest first"),
-    "alarms": (TABLE, "list alarms, the latest first; acknowledge, mute or resolve one"),
-    "watch": ("watch", "look whether what is expected happened, and say where it did not"),
-    "expectations": (TABLE, "list what should happen by when, and how it stands"),
-    "apps": (TABLE, "list the apps of a store, and what waits in each; retire one"),
-    "checkin": ("checkin", "say that something was done that is expected"),
-    "circuits": (TABLE, "list dependencies that are or were down; close a circuit by hand"),
-    "locks": (TABLE, "list the locks that runs have now"),
-    "approvals": (TABLE, "list what runs ask people, and answer"),
-    "effects": (TABLE, "list what runs did outside; settle what is held for a person"),
-    "release": (TABLE, "let a held output out, although it did not pass its checks"),
-    "deliveries": (TABLE, "list messages on their way to channels; replay or discard them"),
-    "state": (TABLE, "show, set or clear what an agent keeps from run to run"),
-    "quarantine": (TABLE, "list inputs that could not be read; show, release or discard them"),
+    "runs": (TABLE, "list runs, newest first"),
+    "events": (TABLE, "list events, newest first"),
+    "alarms": (TABLE, "list alarms, latest first; acknowledge, mute or resolve one"),
+    "watch": ("watch", "check expectations and raise alarms for those that were missed"),
+    "expectations": (TABLE, "list expectations and their current state"),
+    "apps": (TABLE, "list the apps of a store and their waiting work; retire one"),
+    "checkin": ("checkin", "report that an expected task was done"),
+    "circuits": (TABLE, "list dependencies that are or were down; close a circuit"),
+    "locks": (TABLE, "list the locks that runs hold"),
+    "approvals": (TABLE, "list approvals that runs wait for; answer one"),
+    "effects": (TABLE, "list effects of runs; settle one that is held for a person"),
+    "release": (TABLE, "release a held output although it failed its checks"),
+    "deliveries": (TABLE, "list deliveries to channels; replay or discard them"),
+    "state": (TABLE, "show, set or clear the state that an agent keeps between runs"),
+    "quarantine": (TABLE, "list unreadable inputs; show, release or discard them"),
     "dead": (TABLE, "list dead letters by error; show, replay or discard them"),
-    "replay": (TABLE, "do again what failed, or with --again what went well"),
-    "fork": (TABLE, "do a run again from a step on, with what was finished before it"),
-    "cancel": (TABLE, "stop runs at their next step, and undo what they did"),
-    "pauses": (TABLE, "list what is paused; pause or resume an agent"),
-    "pause": (TABLE, "claim nothing more of an agent, or of all; list what is paused"),
-    "resume": (TABLE, "let what was paused go on, at a rate if need be"),
-    "archive": ("archive", "write finished runs into a file, with --remove out of the store"),
-    "changes": ("changes", "print the SQL that change tables need, or that removes them"),
-    "token": ("token", "print a new token for the HTTP side"),
-    "keys": ("keys", "make, list and rotate the keys that payloads are encrypted with"),
-    "doctor": ("doctor", "look at the store, its schema, clock, permissions and versions"),
+    "replay": (TABLE, "run failed runs again, or with --again successful ones"),
+    "fork": (TABLE, "start a run again from a step, keeping the steps before it"),
+    "cancel": (TABLE, "stop runs at their next step and undo their effects"),
+    "pauses": (TABLE, "list pauses; pause or resume an agent"),
+    "pause": (TABLE, "stop claiming runs of one agent or of all; list pauses"),
+    "resume": (TABLE, "resume paused agents, optionally at a limited rate"),
+    "archive": ("archive", "write finished runs to a file; --remove deletes them"),
+    "changes": ("changes", "print the SQL that creates or removes change tables"),
+    "token": ("token", "print a new token for the HTTP API"),
+    "keys": ("keys", "create, list and rotate the keys that encrypt payloads"),
+    "doctor": ("doctor", "check the store, its schema, clock, permissions and versions"),
     "migrate": ("migrate", "bring a store's schema up to date"),
-    "completion": ("completion", "print completion for bash, zsh or fish"),
-    "bench": ("bench", "measure speed and cost (in a checkout of Wakeful)"),
+    "completion": ("completion", "print a completion script for bash, zsh or fish"),
+    "bench": ("bench", "measure speed and cost (needs a checkout of Wakeful)"),
 }
-# What stands above a command in --help: a group begins with it.
+# The heading printed in --help before the first command of a group.
 HEADINGS = {
-    "init": "to begin, and to work",
-    "run": "what wakes agents",
-    "why": "what happened, and what did not",
-    "approvals": "what people decide",
+    "init": "start and run",
+    "run": "wake agents",
+    "why": "find out what happened",
+    "approvals": "decide and repair",
     "archive": "the store",
 }
-# Processes that stay, with the secrets of an app in their environment or in memory.
+# Commands that hold an app's secrets in their environment or memory.
 HIDDEN = frozenset({"dev", "serve", "worker", "once", "run", "watch", "archive", "keys"})
-USUAL_PACE = gc.get_threshold()  # of Python's garbage collector: it differs from version to version
+USUAL_PACE = gc.get_threshold()  # of Python's garbage collector; the default differs between versions
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code. 0: fine. 1: it went wrong. 2: it was called the wrong way."""
+    """Run a command and return its exit code: 0 for success, 1 for a failure, 2 for wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         collect_seldom()
@@ -103,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def dispatch(words: list[str]) -> int:
-    """Find the command and hand it the rest."""
+    """Find the command and pass it the remaining words."""
     if words and words[0] == "help":
         words = [*words[1:2], "--help"]
     if not words or words[0] in {"-h", "--help"}:
@@ -138,9 +138,9 @@ def overview() -> str:
         lines.append(f"  {name:<12} {summary}")
     return "\n".join(
         [
-            "wakeful runs the agents that nobody is watching.",
+            "wakeful runs background agents that no one has to watch.",
             "",
-            "usage: wakeful COMMAND …          wakeful COMMAND --help tells more",
+            "usage: wakeful COMMAND …          wakeful COMMAND --help for details",
             *lines,
             "",
             "APP is file.py, file.py:name or module:name.",
@@ -150,7 +150,7 @@ def overview() -> str:
 
 
 def explain(error: Exception) -> int:
-    """One line on stderr: what went wrong. The traceback only for those who ask for it."""
+    """Print the error as one line on stderr. WAKEFUL_DEBUG adds the traceback."""
     from wakeful.errors import WakefulError
     from wakeful.redaction import redact
     from wakeful.shell.arguments import UsageError
@@ -177,21 +177,23 @@ def explain(error: Exception) -> int:
 
 
 def collect_seldom() -> None:
-    """Loading modules makes a few hundred thousand objects, and none of them is garbage: looking for some among them takes a
-    tenth of a start. A process that stays goes back to the usual pace once it works.
+    """Slow down Python's garbage collector for the start.
+
+    Loading modules creates a few hundred thousand objects, none of them garbage; scanning them takes a tenth of the
+    start-up time. A long-running process restores the usual pace once it works.
     """
     gc.set_threshold(100_000, 50, 100)
 
 
 def forgive_encodings() -> None:
-    """A terminal that cannot show a ✓ gets a question mark instead of a crash."""
+    """Print a question mark for a character that the terminal cannot encode, such as ✓, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
 
 
 def silence_stdout() -> None:
-    """Whoever read our output has gone (`| head`): what is left goes nowhere."""
+    """Discard further output after the reader closed the pipe (`| head`)."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
@@ -199,7 +201,9 @@ def silence_stdout() -> None:
 
 
 def do_not_hang(code: int) -> None:
-    """Python waits for threads before it exits, and a user's function may hang in one for ever. It gets two seconds."""
+    """Exit after two seconds even if a user's function still blocks a thread; Python would wait for that thread
+    forever.
+    """
     threading = sys.modules.get("threading")
     if threading is None or threading.active_count() == 1:
         return

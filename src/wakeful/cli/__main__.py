@@ -1,4 +1,4 @@
-"""`python -m wakeful.cli`, as `python -m wakeful`; `wakeful dev` starts itself in this way."""
+"""`python -m wakeful.cli`, the same as `python -m wakeful`; `wakeful dev` starts its child processes this way."""
 
 import sys
 

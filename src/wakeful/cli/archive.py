@@ -1,4 +1,4 @@
-"""`wakeful archive`: finished runs as lines of JSON, in a file that is there whole or not at all."""
+"""`wakeful archive`: write finished runs as lines of JSON. The file is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -26,12 +26,18 @@ INTERRUPTED = 130
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a new file, like runs.jsonl, or runs.jsonl.gz to compress it")
+    parser.add_argument(
+        "file", metavar="FILE", help="the file to create, like runs.jsonl, or runs.jsonl.gz to compress it"
+    )
     parser.add_argument("--agent", metavar="NAME", help="only runs of this agent")
-    parser.add_argument("--before", metavar="TIME", help="over before then, like 30d or 2026-01-31 (default: now)")
-    parser.add_argument("--remove", action="store_true", help="remove them from the store once the file is on disk")
-    parser.add_argument("--plan", action="store_true", help="only say what would be written")
-    parser.add_argument("--yes", action="store_true", help=f"with --remove: also when there are more than {MANY:,}")
+    parser.add_argument(
+        "--before",
+        metavar="TIME",
+        help="only runs that finished before this time, like 30d or 2026-01-31 (default: now)",
+    )
+    parser.add_argument("--remove", action="store_true", help="delete the runs from the store once the file is on disk")
+    parser.add_argument("--plan", action="store_true", help="print what would be written, and write nothing")
+    parser.add_argument("--yes", action="store_true", help=f"with --remove: do not refuse more than {MANY:,} runs")
     add_json(parser)
     add_store(parser)
 
@@ -45,20 +51,20 @@ def execute(arguments: argparse.Namespace) -> int:
     if not path.parent.is_dir():
         message = f"archive: there is no folder {plain(path.parent)}"
         raise UsageError(message)
-    told = Told(arguments, path)
-    _, stopped = carry_out(arguments, told.work)
-    return told.report(stopped=stopped)
+    archiving = Archiving(arguments, path)
+    _, stopped = carry_out(arguments, archiving.work)
+    return archiving.report(stopped=stopped)
 
 
 archive_command = Command(
     declare,
     execute,
-    "Runs that are done, denied or cancelled, with their whole family. Dead letters stay where they are.",
+    "Archives runs that are done, denied or cancelled, together with their child runs. Dead letters stay in the store.",
 )
 
 
-class Told:
-    """What was found, written and removed."""
+class Archiving:
+    """The counts of one archive command: found, written and removed."""
 
     def __init__(self, arguments: argparse.Namespace, path: Path) -> None:
         self._arguments = arguments
@@ -68,7 +74,7 @@ class Told:
         self._removed = 0
 
     async def work(self, store: DatabaseStore, pace: Pace, progress: Progress) -> int:
-        """Count, write, and remove exactly what was written."""
+        """Count, write, and remove exactly the runs that were written."""
         arguments, reads = self._arguments, Reads(store.database)
         keeper = Keeper(store.database, store.journal)
         present = await keeper.time()
@@ -82,7 +88,7 @@ class Told:
         if arguments.remove:
             refuse_many(arguments, self._plan.runs, "runs")
         if not arguments.json:
-            say(f"{self._words()} over before {to_text(before)}")
+            say(f"{self._words()} finished before {to_text(before)}")
         written = await write_archive(
             self._path, partial(whole_runs, looking(reads)), self._plan.families, pace=pace, progress=progress
         )
@@ -108,7 +114,7 @@ class Told:
                 }
             )
         elif not found:
-            print("there is nothing to archive: no run is over since then")
+            print("nothing to archive: no run finished before that time")
         elif arguments.plan:
             print(f"would write {self._words()}")
         elif self._written is None:
@@ -116,7 +122,9 @@ class Told:
         else:
             left = self._written - self._removed if arguments.remove else 0
             more = f", {self._removed:,} removed" if arguments.remove else ""
-            kept = f" ({left:,} left: the newest run of all stays, and what was touched since)" if left else ""
+            kept = (
+                f" ({left:,} kept: the newest run always stays, and so do runs that changed meanwhile)" if left else ""
+            )
             print(f"{number(self._written, 'run')} in {plain(self._path)}{more}{kept}")
         return INTERRUPTED if stopped else 0
 

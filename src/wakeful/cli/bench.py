@@ -1,4 +1,4 @@
-"""bench: the benchmark of a checkout."""
+"""bench: run the benchmark of a checkout."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from wakeful.shell.arguments import Command, Parser, UsageError, seconds
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("--smoke", action="store_true", help="only show that everything runs; the figures mean nothing")
+    parser.add_argument(
+        "--smoke", action="store_true", help="only check that every measurement runs; the figures mean nothing"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument(
-        "--only", metavar="NAME", action="append", default=[], help="only this measurement; may be repeated"
+        "--only", metavar="NAME", action="append", default=[], help="run only this measurement; repeatable"
     )
     parser.add_argument(
-        "--before", metavar="FOLDER", help="another checkout, measured beside this one by `idle` and `archive`"
+        "--before", metavar="FOLDER", help="another checkout for `idle` and `archive` to measure side by side"
     )
-    parser.add_argument("--seconds", metavar="TIME", type=seconds, help="how long each measurement runs")
+    parser.add_argument("--seconds", metavar="TIME", type=seconds, help="duration of each measurement, like 10s")
     parser.add_argument(
         "--count",
         action="store_true",
-        help="count what work costs (statements, commits, calls, …) instead of measuring speed; 1 if a number grew",
+        help="count costs (statements, commits, calls, …) instead of measuring speed; exits with 1 if a number grew",
     )
-    parser.add_argument(
-        "--write", action="store_true", help="with --count: record the numbers as the ones to compare with"
-    )
-    parser.add_argument("--detail", action="store_true", help="with --count: list the functions that are called most")
+    parser.add_argument("--write", action="store_true", help="with --count: record the numbers as the new baseline")
+    parser.add_argument("--detail", action="store_true", help="with --count: list the most called functions")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
     try:
         from bench.main import COUNTED, NAMES, main
     except ImportError as error:
-        message = f"the benchmark needs {error.name}: `make bench` installs what it measures against"
+        message = f"the benchmark needs {error.name}: `make bench` installs it"
         raise NotFound(message) from None
     names = COUNTED if arguments.count else NAMES
     for name in arguments.only:
@@ -61,7 +61,7 @@ bench_command = Command(declare, execute)
 
 
 def find_checkout() -> Path:
-    """Where bench/ is: up from here, or beside the source that is installed for editing."""
+    """The folder that contains bench/: the current folder, one of its parents, or the checkout of an editable install."""
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[3]):
         if (folder / "bench" / "main.py").is_file() and (folder / "src" / "wakeful").is_dir():

@@ -1,4 +1,6 @@
-"""`wakeful changes APP`: the SQL that change tables need, for whoever may run it; with --remove, the SQL that removes them."""
+"""`wakeful changes APP`: print the SQL that creates change tables, to be run by a database administrator; with
+--remove, the SQL that removes them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 def declare(parser: Parser) -> None:
     add_app(parser)
-    parser.add_argument("--remove", action="store_true", help="what removes all that the app has made there")
+    parser.add_argument(
+        "--remove", action="store_true", help="print the SQL that removes everything the app created there"
+    )
     add_json(parser)
 
 
@@ -35,7 +39,7 @@ changes_command = Command(declare, execute)
 
 
 async def statements(app: Declarations, *, remove: bool) -> list[dict[str, Any]]:
-    """For each database that is watched by change tables: what is still to be done there."""
+    """For each database watched through change tables: the SQL that remains to be run there."""
     from wakeful.connect.rows.installing import sql_for
     from wakeful.errors import ConfigError
     from wakeful.triggers.source import SourceTrouble
@@ -60,8 +64,8 @@ def show(found: list[dict[str, Any]]) -> None:
         if one["error"] is not None:
             say(plain(one["error"]))
             continue
-        print(f"-- {one['database']}" if one["sql"] else f"-- {one['database']}: nothing is to be done")
+        print(f"-- {one['database']}" if one["sql"] else f"-- {one['database']}: nothing to do")
         for statement in one["sql"]:
             print(f"{statement};")
     if not found:
-        say("no agent is woken by a change table: there is nothing to make or to remove")
+        say("no agent uses a change table: there is nothing to create or remove")

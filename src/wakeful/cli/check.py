@@ -1,5 +1,5 @@
-"""check: what an app declares, and what is wrong with it. Nothing runs, and no store is touched; of what is read from outside it
-is asked whether that can be.
+"""check: show what an app declares and what is wrong with it. Runs no agent and opens no store; only tests whether the
+sources can be read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def declare(parser: Parser) -> None:
     add_app(parser)
     add_store(parser)
-    parser.add_argument("--host", metavar="HOST", help="would `serve --host` be allowed here?")
+    parser.add_argument("--host", metavar="HOST", help="also check whether `serve --host HOST` would be allowed")
     parser.add_argument("--port", metavar="PORT", help=argparse.SUPPRESS)
     add_json(parser)
 
@@ -83,7 +83,7 @@ def report(arguments: argparse.Namespace, app: Declarations | None, problems: li
 
 
 def schedules_of(app: Declarations) -> list[dict[str, Any]]:
-    """What wakes agents by time, with the next occurrence, by this machine's clock."""
+    """The schedules of the app's agents with their next occurrence, by this machine's clock."""
     from wakeful.clock import SystemClock
     from wakeful.triggers.occurrences import moment_summary, zone_of
     from wakeful.triggers.schedules import code_schedules
@@ -91,7 +91,7 @@ def schedules_of(app: Declarations) -> list[dict[str, Any]]:
     try:
         declared = code_schedules(app.everything)
     except ConfigError:
-        return []  # told as a problem
+        return []  # reported as a problem
     present = SystemClock().now()
     shown = []
     for name, (agent, schedule, _) in declared.items():
@@ -103,7 +103,7 @@ def schedules_of(app: Declarations) -> list[dict[str, Any]]:
 
 
 def schedule_problems(app: Declarations) -> list[str]:
-    """Two of one name."""
+    """Schedules that share a name."""
     from wakeful.triggers.schedules import code_schedules
 
     try:
@@ -114,7 +114,7 @@ def schedule_problems(app: Declarations) -> list[str]:
 
 
 def webhook_problems(app: Declarations) -> list[str]:
-    """Two agents that do not agree about one path."""
+    """Agents that declare one path differently."""
     from wakeful.loading import shorter_paths
     from wakeful.triggers.endpoint import endpoint_problems
 
@@ -122,7 +122,7 @@ def webhook_problems(app: Declarations) -> list[str]:
 
 
 def source_problems(app: Declarations) -> list[str]:
-    """What is in the way of reading its sources, asked of each of them."""
+    """Reasons why a source of the app cannot be read."""
     from wakeful.operations.sources import problems_of
 
     return problems_of(app.name, {name: agent.triggers for name, agent in app.agents.items()})
@@ -130,14 +130,14 @@ def source_problems(app: Declarations) -> list[str]:
 
 def in_the_past(app: Declarations) -> list[str]:
     return [
-        f"schedule {one['name']} of agent {one['agent']}: {one['rule']} lies in the past: it fires no more"
+        f"schedule {one['name']} of agent {one['agent']}: {one['rule']} is in the past; it will not fire again"
         for one in schedules_of(app)
         if one["next"] is None
     ]
 
 
 def read_heartbeats(app: Declarations) -> tuple[list[dict[str, Any]], list[str]]:
-    """What stands in the files of heartbeats, and what is wrong with them."""
+    """The checks in the heartbeat files, and the problems of those files."""
     from wakeful.triggers.heartbeats import content_of
 
     found, problems = [], []
@@ -160,7 +160,7 @@ def read_heartbeats(app: Declarations) -> tuple[list[dict[str, Any]], list[str]]
 
 
 def handler_problems(app: Declarations) -> list[str]:
-    """What the source of the handlers shows to be wrong."""
+    """Problems found in the source code of the handlers."""
     from wakeful.execution.foreseen import foresee
     from wakeful.loading import shorter_paths
 
@@ -170,12 +170,12 @@ def handler_problems(app: Declarations) -> list[str]:
 
 
 def environment_problems(app: Declarations) -> list[str]:
-    """Children that would be given a secret as if it were a setting. Known only now that everything is declared."""
+    """Child processes that would get a secret as a plain setting. Can only be known once everything is declared."""
     return [f"{where}: {words}" for where, one in environments(app).items() if (words := one.problem())]
 
 
 def environments(app: Declarations) -> dict[str, ChildEnvironment]:
-    """What the children of commands and heartbeats are given, by who gives it."""
+    """The environments of the child processes of commands and heartbeats, by their owner."""
     from wakeful.execution.command import ProgramCommand as Program
 
     given = {
@@ -190,7 +190,7 @@ def environments(app: Declarations) -> dict[str, ChildEnvironment]:
 
 
 def store_problem(arguments: argparse.Namespace, app: Declarations | None) -> str | None:
-    """Could a store of that address be opened at all?"""
+    """The reason why a store with this address could not be opened, or None."""
     try:
         path = sqlite_path(chosen_store(arguments, app))
         if path is not None:
@@ -207,7 +207,7 @@ def store_problem(arguments: argparse.Namespace, app: Declarations | None) -> st
 
 
 def key_problem(app: Declarations | None) -> str | None:
-    """Are the keys that payloads are encrypted with keys at all? Those that are not here cannot be looked at."""
+    """The reason why an encryption key is invalid, or None. Keys that are not set here are not checked."""
     from wakeful.stores.keyring import read_keys
 
     given = None if app is None else app.encryption
@@ -232,14 +232,16 @@ def host_problem(host: str | None) -> str | None:
 
 
 def notes(app: Declarations) -> list[str]:
-    """What is allowed, and still may not be meant. Secrets are among it: those of where it runs need not be here."""
+    """Declarations that are allowed but may be mistakes. Missing secrets are among them: the machine that runs the app
+    may have them.
+    """
     if not app.agents and not app.heartbeats:
         return [f'app {app.name} has no agents: declare one with @app.agent(on("type"))', *missing(app)]
     return [*missing(app), *without_trigger(app), *in_the_past(app), *without_token(app)]
 
 
 def without_token(app: Declarations) -> list[str]:
-    """Approvals that no command can answer, if the app is started with what is set here."""
+    """Approvals that no command could answer if the app were started with the current settings."""
     from wakeful.operations.guarding import REMEDY, unguarded
 
     words = None if token() is not None else unguarded(app)
@@ -247,8 +249,8 @@ def without_token(app: Declarations) -> list[str]:
 
 
 def missing(app: Declarations) -> list[str]:
-    """What channels, webhooks and the store would not find here, so that `serve` would refuse to start; and what programs would
-    not.
+    """Secrets and settings of channels, webhooks, the store and child programs that are not set here. `serve` refuses
+    to start without those of the first three.
     """
     from wakeful.triggers.endpoint import Endpoint, missing_secrets, webhooks_of
 
@@ -312,7 +314,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def show_schedules(out: Console, found: dict[str, Any]) -> None:
-    """What wakes when, and by whose clock."""
+    """Print the schedules and their next occurrences."""
     from wakeful.resources.schedule_words import WIDE, wall
 
     wide = out.width >= WIDE
@@ -330,7 +332,9 @@ def show_schedules(out: Console, found: dict[str, Any]) -> None:
 
 
 def show_output(out: Console, found: dict[str, Any]) -> None:
-    """Where output goes, what it must pass, and what is kept: of agents that have any of it. `log` is no news by itself."""
+    """Print channels, and for each agent its channel, state, checks, order and limits. The channel `log` alone is not
+    worth a table.
+    """
     used = {agent["deliver"] for agent in found["agents"]}
     rows: list[list[Cell]] = [
         [plain(one["name"]), plain(one.get("kind", "–")), Text(plain(details_of(one)), style="dim")]
@@ -357,7 +361,7 @@ def show_output(out: Console, found: dict[str, Any]) -> None:
 
 
 def order_of(agent: dict[str, Any]) -> str:
-    """What an agent declared about many events: `key data.order, one at a time, dead letters block`."""
+    """The flow control of an agent in words: `key data.order, one at a time, dead letters block`."""
     told = []
     if agent["key"] is not None:
         many = agent["concurrency_per_key"]
@@ -374,7 +378,7 @@ def order_of(agent: dict[str, Any]) -> str:
 
 
 def details_of(channel: dict[str, Any]) -> str:
-    """What a channel says of itself, without what is not so: `url https://…, signed`."""
+    """The settings that a channel has, without those it lacks: `url https://…, signed`."""
     told = []
     for name, fact in channel.items():
         if name in {"name", "kind"} or not fact:

@@ -1,4 +1,4 @@
-"""checkin: say that something was done that is expected. For the last line of any script."""
+"""checkin: report that an expected task was done, typically from the last line of a script."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from wakeful.shell.terminal import plain, print_json
 
 
 def declare(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help='the name under which it is expected, like "nightly backup"')
-    parser.add_argument("--of", metavar="NAME", help="the app's name, where several apps expect one of that name")
+    parser.add_argument("name", metavar="NAME", help='the name of the expectation, like "nightly backup"')
+    parser.add_argument("--of", metavar="NAME", help="the app, if several apps have an expectation of that name")
     add_data(parser)
-    parser.add_argument("--id", metavar="ID", help="its id (default: a new one); the same id again is a duplicate")
-    add_url(parser, "tell this server instead")
+    parser.add_argument(
+        "--id", metavar="ID", help="the event id (default: a new one); a repeated id counts as a duplicate"
+    )
+    add_url(parser, "report to this server instead of the store")
     add_store(parser)
     add_json(parser)
 
@@ -40,12 +42,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 checkin_command = Command(
-    declare, execute, "Put it at the end of a script: `backup.sh && wakeful checkin nightly-backup`."
+    declare, execute, "Use it as the last line of a script: `backup.sh && wakeful checkin nightly-backup`."
 )
 
 
 async def _store(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Without the app's code: no agent is woken by it. `wakeful emit APP wakeful.checkin --subject NAME` does that too."""
+    """Store the check-in without loading the app, so it wakes no agent. `wakeful emit APP wakeful.checkin --subject
+    NAME` also wakes agents.
+    """
     data = read_data(arguments.data)
     async with changing(chosen_store(arguments)) as store:
         app = await app_expecting(Reads(store.database), arguments.name, arguments.of)
@@ -57,7 +61,7 @@ async def _store(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _post(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.store or arguments.operator or arguments.of:
-        message = "checkin --url takes no --store, --of and --as: the server has its own"
+        message = "checkin --url does not take --store, --of or --as: the server has its own"
         raise UsageError(message)
     from pydantic_core import to_json
 

@@ -1,6 +1,6 @@
-"""Completion for shells, written from the table of resources and from the parsers of the other commands.
+"""Completion scripts for shells, generated from the table of resources and the parsers of the other commands.
 
-The scripts ask nothing while a person types: everything that they offer stands in them.
+The scripts contain every suggestion; they run no command while a person types.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHELLS: tuple[Shell, ...] = ("bash", "zsh", "fish")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option with what follows it: nothing, one of a few values, or any text."""
+    """An option, and the values it takes: none, a fixed list, or any text."""
 
     flags: tuple[str, ...]
     help: str
@@ -31,16 +31,16 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """What can be typed after a command: its words, and the options of each; those of "" come without a word."""
+class Completions:
+    """The sub-commands of a command with the options of each; the options under "" need no sub-command."""
 
     summary: str
     words: Mapping[str, tuple[Option, ...]]
 
 
-def everything() -> dict[str, Typed]:
-    """What can be typed, for every command."""
-    return {name: Typed(summary, dict(_words(name, home))) for name, (home, summary) in COMMANDS.items()}
+def everything() -> dict[str, Completions]:
+    """The sub-commands and options of every command."""
+    return {name: Completions(summary, dict(_words(name, home))) for name, (home, summary) in COMMANDS.items()}
 
 
 def _words(name: str, home: str) -> Iterator[tuple[str, tuple[Option, ...]]]:
@@ -65,7 +65,7 @@ def _words(name: str, home: str) -> Iterator[tuple[str, tuple[Option, ...]]]:
 
 def _options(parser: Parser, values: Mapping[str, tuple[str, ...]]) -> tuple[Option, ...]:
     found = []
-    for action in parser._actions:  # noqa: SLF001 argparse has no other way to list them
+    for action in parser._actions:  # noqa: SLF001 argparse offers no public list
         if not action.option_strings or action.help == argparse.SUPPRESS:
             continue
         flags = tuple(action.option_strings)
@@ -75,7 +75,7 @@ def _options(parser: Parser, values: Mapping[str, tuple[str, ...]]) -> tuple[Opt
 
 
 def script_for(shell: Shell) -> str:
-    """The script that a shell reads: `source <(wakeful completion bash)`."""
+    """The completion script for a shell, to be read with `source <(wakeful completion bash)`."""
     match shell:
         case "bash":
             return f"# wakeful: completion for bash\n{_bash()}"

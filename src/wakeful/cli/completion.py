@@ -1,4 +1,4 @@
-"""`wakeful completion SHELL`: a script that completes commands, words and options, for the shell to read."""
+"""`wakeful completion SHELL`: print a script that completes commands, words and options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""demo: the main job, to be watched."""
+"""demo: watch the main features at work."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def some_time(text: str) -> float:
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "--seconds", metavar="TIME", type=some_time, help="end by itself after so long (default: at Ctrl-C)"
+        "--seconds", metavar="TIME", type=some_time, help="stop after this time, like 30s (default: run until Ctrl-C)"
     )
-    parser.add_argument("--keep", action="store_true", help="keep its files, to look at with `wakeful runs --store`")
+    parser.add_argument("--keep", action="store_true", help="keep its files, to inspect with `wakeful runs --store`")
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -1,10 +1,10 @@
-"""dev: serve, and load the app again whenever its code changes.
+"""dev: serve an app and reload it when its code changes.
 
     dev ── holds the listening socket, watches the files
-     └─ serve (a child) ── gets the socket, and a pipe that closes when dev is gone
+     └─ serve (a child) ── inherits the socket, and a pipe that closes when dev exits
 
-A change is checked first: while the code has an error, the child with the code from before goes on serving. The socket
-stays open from one child to the next, so a request that comes in between is answered a moment later, not refused.
+Each change is checked first: while the code has an error, the child keeps serving the previous code. The socket stays
+open from one child to the next, so a request that arrives in between is answered a moment later instead of refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ dev_command = Command(declare, execute)
 
 
 class Dev:
-    """One child at a time, replaced when the code changes and is good."""
+    """Runs one child at a time and replaces it when the code changed and passes `check`."""
 
     def __init__(self, arguments: argparse.Namespace, listener: socket.socket, stopping: Stopping) -> None:
         self._arguments = arguments
@@ -76,7 +76,7 @@ class Dev:
         return self._stopping.exit_code
 
     async def _next(self, watching: asyncio.Task[None]) -> None:
-        """Whatever comes first: a change, the end of the child, the wish to stop."""
+        """Wait for a change, the end of the child or a request to stop, and handle the one that comes first."""
         change = asyncio.create_task(self._changes.get())
         asked = asyncio.create_task(self._stopping.asked.wait())
         tasks: set[asyncio.Task[object]] = {change, asked, watching}
@@ -86,7 +86,7 @@ class Dev:
         for task in tasks - {watching}:
             task.cancel()
         if watching in done:
-            await watching  # it never ends by itself: this raises what ended it
+            await watching  # only ends with an error, which this raises
         if asked in done:
             return
         if change in done:
@@ -111,10 +111,10 @@ class Dev:
     # the child
 
     async def _load(self) -> None:
-        """Start a child with the code as it is now; with an error in it, leave everything as it is."""
+        """Start a child with the current code; if the code has an error, leave the running child alone."""
         problem = await self._check()
         if problem is not None:
-            meanwhile = "waiting for a change" if self._child is None else "still serving the code from before"
+            meanwhile = "waiting for a change" if self._child is None else "still serving the previous code"
             say(f"{problem} ({meanwhile})")
             return
         await self._end_child(signal.SIGTERM)
@@ -129,11 +129,11 @@ class Dev:
             ",".join(str(handle) for handle in handles),
             pass_fds=handles,
             stdin=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # the terminal's Ctrl-C is for dev, which hands it on once
+            start_new_session=True,  # Ctrl-C in the terminal goes to dev, which passes it on once
         )
 
     async def _check(self) -> str | None:
-        """What is wrong with the code? Asked in a process of its own: what is loaded once cannot be unloaded."""
+        """The problems of the code, or None. Runs in a separate process, because a loaded module cannot be unloaded."""
         words = ["check", self._arguments.app, *(["--store", self._arguments.store] if self._arguments.store else [])]
         checking = await asyncio.create_subprocess_exec(
             *ITSELF,

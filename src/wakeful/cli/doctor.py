@@ -1,4 +1,4 @@
-"""doctor: is everything as it should be? ✓ good, ! for a person to look at, ✗ broken, each with its remedy."""
+"""doctor: check an installation and a store. ✓ good, ! needs a look, ✗ broken, each with its remedy."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     from wakeful.telemetry.logs import configure_logs
 
-    configure_logs(level="none")  # what matters becomes a finding
+    configure_logs(level="none")  # findings say what matters
     findings = list(look_around(arguments))
     if arguments.json:
         print_json({"findings": [asdict(finding) for finding in findings]})
@@ -72,7 +72,7 @@ def execute(arguments: argparse.Namespace) -> int:
 doctor_command = Command(
     declare,
     execute,
-    "The exit code is 0 if all is well, and 1 if something is wrong (✗): no worker alive and open alarms are among it.",
+    "Exits with 1 if a check failed (✗), for example because no worker is alive or an alarm is open, else with 0.",
 )
 
 
@@ -89,7 +89,7 @@ def show(findings: list[Finding]) -> None:
             out.print(Text(f"{'':{width + 4}}→ {remedy}", style="dim"))
 
 
-# what is looked at
+# the checks
 
 
 def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
@@ -101,7 +101,7 @@ def look_around(arguments: argparse.Namespace) -> Iterator[Finding]:
         try:
             app = load_app(arguments.app)
         except ConfigError as error:
-            yield Finding("app", "broken", str(error), "mend it, then `wakeful check` again")
+            yield Finding("app", "broken", str(error), "fix it, then run `wakeful check`")
         else:
             yield Finding("app", "good", f"{app.name}, agents: {', '.join(app.agents) or 'none'}")
             for words in missing(app):
@@ -134,7 +134,9 @@ def versions() -> Iterator[Finding]:
 
 
 def bytecode() -> Iterator[Finding]:
-    """Python compiles at every start what it finds no bytecode of and may not write any of: that takes longer than the rest."""
+    """Python compiles modules at every start if it has no bytecode and cannot write any; that takes longer than the
+    rest of the start.
+    """
     import sys
     from importlib.util import cache_from_source, find_spec
 
@@ -144,20 +146,20 @@ def bytecode() -> Iterator[Finding]:
         yield Finding(
             "bytecode",
             "look",
-            "Wakeful is compiled anew at each start of a process: there is no bytecode, and none may be written",
-            f"python -m compileall -q {Path(source).parent}, or UV_COMPILE_BYTECODE=1 when it is installed",
+            "Python compiles Wakeful again at each start: there is no bytecode, and writing it is disabled",
+            f"run python -m compileall -q {Path(source).parent}, or install with UV_COMPILE_BYTECODE=1",
         )
 
 
 def installed_triggers() -> Iterator[Finding]:
-    """Triggers that other packages bring. One that cannot be loaded concerns only whoever uses it."""
+    """Triggers from other packages. One that cannot be loaded affects only the apps that use it."""
     from wakeful.triggers.installed import find, installed, make_of, package_of
 
     for name, entries in sorted(installed().items()):
         try:
             make_of(find(name))
         except ConfigError as error:
-            yield Finding("triggers", "look", str(error), "mend or uninstall it")
+            yield Finding("triggers", "look", str(error), "fix or uninstall it")
         else:
             yield Finding("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
 
@@ -170,7 +172,7 @@ def is_ours(path: Path) -> bool:
 
 
 def file(path: Path) -> Iterator[Finding]:
-    """The file of a SQLite store, and the place it is in."""
+    """The file of a SQLite store, its folder and the disk."""
     from wakeful.stores.sqlite_connecting import refuse_network_file_system
 
     folder = path.absolute().parent
@@ -180,18 +182,18 @@ def file(path: Path) -> Iterator[Finding]:
         yield Finding("file system", "broken", str(error), "move it to a local disk, or use postgresql://…")
     if not path.exists():
         yield Finding(
-            "file", "look", f"{path} is not there yet", "the first `wakeful serve APP`, `emit` or `run` makes it"
+            "file", "look", f"{path} does not exist yet", "the first `wakeful serve APP`, `emit` or `run` creates it"
         )
     elif not os.access(path, os.R_OK | os.W_OK):
-        yield Finding("file", "broken", f"{path} cannot be read and written by this user", f"chown or chmod {path}")
+        yield Finding("file", "broken", f"this user cannot read and write {path}", f"chown or chmod {path}")
     elif not is_ours(path):
         yield Finding(
-            "file", "broken", f"{path} is not a store of Wakeful", "name another one with --store or WAKEFUL_STORE"
+            "file", "broken", f"{path} is not a Wakeful store", "name another one with --store or WAKEFUL_STORE"
         )
     else:
         yield Finding("file", "good", f"{path}, {in_bytes(path.stat().st_size)}, readable and writable")
     if not folder.is_dir():
-        yield Finding("folder", "look", f"{folder} is not there yet", "it is made together with the file")
+        yield Finding("folder", "look", f"{folder} does not exist yet", "it is created together with the file")
         return
     if not os.access(folder, os.W_OK | os.X_OK):
         yield Finding(
@@ -200,12 +202,12 @@ def file(path: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     verdict: Verdict = "broken" if free < LEAST_FREE else "look" if free < LITTLE_FREE else "good"
     yield Finding(
-        "disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "make room before it is full"
+        "disk", verdict, f"{in_bytes(free)} free", None if verdict == "good" else "free space before the disk is full"
     )
 
 
 async def store(url: str, app: Declarations | None) -> list[Finding]:
-    """What the store itself says."""
+    """The findings that need a connection to the store."""
     from wakeful.stores.opening import open_database
 
     findings: list[Finding] = []
@@ -237,12 +239,17 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
         findings += await people(desk)
         findings += await guarded(desk, app)
     except EncryptionKeyMissing as error:
-        findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists which are needed"))
+        findings.append(Finding("encryption", "broken", str(error), "`wakeful keys` lists the keys that are needed"))
     except StoreForbidden as error:
         findings.append(Finding("rights", "broken", str(error)))
     except StoreUnavailable as error:
         findings.append(
-            Finding("store", "broken", str(error), "is the address right, does it run, may this user connect?")
+            Finding(
+                "store",
+                "broken",
+                str(error),
+                "check the address, that the database runs, and that this user may connect",
+            )
         )
     finally:
         await database.close()
@@ -250,29 +257,29 @@ async def store(url: str, app: Declarations | None) -> list[Finding]:
 
 
 def named_store(url: str) -> str:
-    """A store as it can be written in a command: by its variable, where its address holds a password."""
+    """The store as it can be written in a command: as a variable if its address contains a password."""
     return quote(url) if shown_store(url) == url else '"$WAKEFUL_STORE"'
 
 
 def schema(found: Standing) -> list[Finding]:
-    """The schema can be worked with: is it as this version knows it?"""
+    """Whether a usable schema is the one that this version knows."""
     findings = [
         Finding(
             "schema",
             "look",
-            f"{one.label} was applied with another text (digest {(one.digest or '')[:12]}…) than this version has",
+            f"{one.label} was applied with a different text (digest {(one.digest or '')[:12]}…) than this version has",
             "was it changed by hand, or by a build that was never released? Compare this schema with a new store's",
         )
         for one in found.changed
     ]
     if found.note is not None:
-        remedy = None if found.ahead else "wakeful migrate, when all processes run this version"
+        remedy = None if found.ahead else "run `wakeful migrate` once all processes run this version"
         findings.append(Finding("schema", "look", found.note, remedy))
     return findings or [Finding("schema", "good", f"up to date ({found.schema:04})")]
 
 
 async def origin(database: Database, desk: Desk, url: str) -> list[Finding]:
-    """A copy of a store is told; nothing is said of one that is where it always was."""
+    """A finding if the store is a copy; nothing if it was always at this place."""
     found = [Origin(*row) for row in await database.fetch("list_origins")]
     path = sqlite_path(url)
     here = None if path is None else path.absolute()
@@ -281,7 +288,7 @@ async def origin(database: Database, desk: Desk, url: str) -> list[Finding]:
 
 
 async def server(url: str) -> list[Finding]:
-    """PostgreSQL's version, and the settings without which "accepted" would not mean "on disk"."""
+    """PostgreSQL's version, and the settings that make "accepted" mean "on disk"."""
     from wakeful.stores.postgres_connections import OLDEST_VERSION, driver
 
     asyncpg = driver()
@@ -303,7 +310,7 @@ async def server(url: str) -> list[Finding]:
                 Finding(
                     "durability",
                     "broken",
-                    f"{' and '.join(off)} off: what was accepted can be lost",
+                    f"{' and '.join(off)} off: accepted events can be lost",
                     f"set {off[0]} = on",
                 )
             )
@@ -315,7 +322,7 @@ async def server(url: str) -> list[Finding]:
 
 
 async def rights(database: Database) -> list[Finding]:
-    """What this role may not do with the tables; nothing is said of one that may do all that is needed."""
+    """The privileges on the tables that this role lacks; nothing if it has all of them."""
     missing_rights = await database.fetch("lacking_rights", *needed())
     if not missing_rights:
         return []

@@ -61,7 +61,7 @@ async def processes(desk: Desk) -> list[Finding]:
 
 
 async def schedules(desk: Desk) -> list[Finding]:
-    """What wakes by time, and whether somebody is there to fire it."""
+    """The schedules, and whether a live worker can fire them."""
     found = []
     present = await desk.reads.time()
     for app, count, due in await desk.reads.fetch("live_schedules"):
@@ -128,7 +128,7 @@ async def outbox(desk: Desk) -> list[Finding]:
 
 
 async def guarded(desk: Desk, app: Declarations | None) -> list[Finding]:
-    """Which apps are guarded by a token, and whether nobody can answer what this app asks, since it has none."""
+    """The apps that a token guards, and a warning if this app asks for approvals without one."""
     from wakeful.operations.guarding import REMEDY, unguarded
     from wakeful.stores.guards import LOCK
 

@@ -1,4 +1,4 @@
-"""emit: send an event, into a store by way of its app, or to a server that runs."""
+"""emit: send an event, directly to a store through its app, or to a running server."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ def declare(parser: Parser) -> None:
         "words",
         metavar="APP TYPE",
         nargs="+",
-        help="the app (default: WAKEFUL_APP, else app.py here), and the event's type; with --url only the type",
+        help="the app (default: WAKEFUL_APP, else ./app.py) and the event type; with --url only the type",
     )
     add_data(parser)
     parser.add_argument(
-        "--id", metavar="ID", help="its id (default: a new one); the same source and id again is a duplicate"
+        "--id", metavar="ID", help="the event id (default: a new one); a repeated source and id counts as a duplicate"
     )
-    parser.add_argument("--source", metavar="SOURCE", default=SOURCE, help=f"where it comes from (default {SOURCE})")
-    parser.add_argument("--subject", metavar="TEXT", help="what it is about")
+    parser.add_argument("--source", metavar="SOURCE", default=SOURCE, help=f"the event source (default: {SOURCE})")
+    parser.add_argument("--subject", metavar="TEXT", help="the event subject, what it is about")
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a further attribute, like expirytime=2030-01-01T00:00:00Z",
+        help="set another attribute, like expirytime=2030-01-01T00:00:00Z; repeatable",
     )
-    add_url(parser, "send it to this server instead")
+    add_url(parser, "send the event to this server instead of the store")
     add_store(parser)
     add_json(parser)
 
@@ -68,17 +68,17 @@ def execute(arguments: argparse.Namespace) -> int:
     from wakeful.telemetry.logs import configure_logs
 
     event = _event(arguments, arguments.words[1])
-    configure_logs(level="none")  # what matters is told by the answer
+    configure_logs(level="none")  # the answer says what matters
     app = load_app(arguments.words[0])
     answer, reason, workers = asyncio.run(_emit(app, arguments, event))
     _show(arguments, answer, reason)
     if not arguments.json and answer["runs"] and answer["status"] == "accepted" and not workers:
         say(
-            f"no worker is alive on this store: `wakeful once {arguments.words[0]}` or `wakeful serve {arguments.words[0]}` runs it"
+            f"no worker is alive on this store: run `wakeful once {arguments.words[0]}` or `wakeful serve {arguments.words[0]}`"
         )
     if not arguments.json and answer["status"] == "unmatched":
         types = {trigger.type for agent in app.agents.values() for trigger in agent.triggers}
-        say(f"the event is kept, and nothing ran: {reason}.{did_you_mean(event.type, types)}")
+        say(f"the event is stored, but nothing ran: {reason}.{did_you_mean(event.type, types)}")
     return 0
 
 
@@ -103,7 +103,7 @@ def _event(arguments: argparse.Namespace, kind: str) -> Event:
         if not found:
             raise UsageError(f'--set {text}: write NAME=VALUE, like --set expirytime="2030-01-01T00:00:00Z"')
         if name in {"id", "source", "type", "subject", "data", "specversion"}:
-            raise UsageError(f"--set {text}: {name} has an option of its own, or is set by itself")
+            raise UsageError(f"--set {text}: {name} has its own option or is set automatically")
         attributes[name] = value
     try:
         return new_event(
@@ -130,7 +130,9 @@ def _show(arguments: argparse.Namespace, answer: dict[str, Any], _reason: str | 
     for agent, reason in answer.get("skipped", {}).items():
         say(f"skipped by agent {plain(agent)}: {plain(reason)}")
     if answer.get("conflict"):
-        say(f"this id was used before with other content: the first one stands, see `wakeful why {answer['id']}`")
+        say(
+            f"this id was used before with different content; the first event is kept, see `wakeful why {answer['id']}`"
+        )
 
 
 # to a server
@@ -138,15 +140,15 @@ def _show(arguments: argparse.Namespace, answer: dict[str, Any], _reason: str | 
 
 def _post(arguments: argparse.Namespace) -> int:
     if len(arguments.words) != 1:
-        raise UsageError("emit --url takes only the TYPE: the server has the app")
+        raise UsageError("emit --url takes only TYPE: the server has the app")
     if arguments.store or arguments.operator:
-        raise UsageError("emit --url takes no --store and no --as: the server has its own store")
+        raise UsageError("emit --url does not take --store or --as: the server has its own store")
     event = _event(arguments, arguments.words[0])
     kind = "application/cloudevents+json"
     try:
         response = post(arguments.url, PATH, to_envelope(event), kind=kind, insecure=arguments.insecure)
     except StoreUnavailable as error:
-        message = f"{error} Sending it again with --id {event.id} is safe"
+        message = f"{error} Retry safely with --id {event.id}"
         raise StoreUnavailable(message) from None
     if response.status_code != 202:
         raise WakefulError(refusal(arguments.url, PATH, response))

@@ -1,10 +1,11 @@
-"""A process that works hides its memory and its environment from other processes of the same user.
+"""Hides the memory and environment of a working process from other processes of the same user.
 
-On Linux every process may read `/proc/PID/environ` and `/proc/PID/mem` of its user's other processes, and so would find the token,
-the keys and the store's address there: a command's program too, whose own environment has none of them. A process that is not
-dumpable shows them to root alone. The kernel forgets that at each exec: children have it no longer, and need it no longer.
+On Linux a process may read `/proc/PID/environ` and `/proc/PID/mem` of the other processes of its user. A program
+started by a command agent gets no secrets in its own environment, but could read the token, the keys and the store's
+address there. A process that is not dumpable shows them only to root. The kernel resets this at each exec, so child
+processes do not inherit it and do not need it.
 
-The rest of Wakeful is imported only afterwards, since those tenths of a second are what another process could use.
+The rest of Wakeful is imported afterwards, because another process could use those tenths of a second.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SET_DUMPABLE = 4  # of prctl(2)
 
 
 def hide_from_neighbours() -> None:
-    """No core dumps, no debugger of this user, nothing in /proc, unless WAKEFUL_DUMPABLE=1 is set. Nothing happens but on Linux."""
+    """Disable core dumps, debuggers and /proc access of this user, on Linux only, unless WAKEFUL_DUMPABLE=1 is set."""
     if os.environ.get("WAKEFUL_DUMPABLE"):
         from wakeful.settings import dumpable
 
@@ -30,4 +31,6 @@ def hide_from_neighbours() -> None:
         from wakeful.shell.terminal import say
 
         why = os.strerror(ctypes.get_errno())
-        say(f"other processes of this user can read this one's environment in /proc: prctl was refused ({why})")
+        say(
+            f"other processes of this user can read the environment of this process in /proc: prctl was refused ({why})"
+        )

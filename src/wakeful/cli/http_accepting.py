@@ -1,7 +1,7 @@
-"""Takes connections from a listening socket, and turns away those that are too many.
+"""Accepts connections from a listening socket and rejects those above the limits.
 
-The event loop's own server would take all that wait at once, before any of them could be refused, and so use up the descriptors that
-the store and the runs need. Here each is looked at when it is taken.
+The event loop's own server would accept all waiting connections at once, before any could be refused, and so use up the
+file descriptors that the store and the runs need. Here each connection is checked as it is accepted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from wakeful.cli.http_connection import Connection
     from wakeful.cli.http_connections import Connections
 
-AT_ONCE = 64  # taken before anything else in the process has its turn
-SEEN_OUT = 32  # refused clients that are given the time to read why
-SEEN_OUT_FOR = 1.0
+AT_ONCE = 64  # connections accepted before the event loop gets its turn
+LINGERING = 32  # refused clients whose sockets stay open until they read the reason
+LINGERS_FOR = 1.0
 REST = 1.0
 
 
 class Acceptor:
-    """One listening socket. It has the part of an asyncio server that uvicorn uses: close, wait_closed."""
+    """One listening socket. Has the part of an asyncio server that uvicorn uses: close and wait_closed."""
 
     def __init__(self, listener: socket.socket, connections: Connections, make: Callable[[str], Connection]) -> None:
         self._listener = listener
@@ -46,7 +46,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError:
-                # No descriptors, or no memory: the connection stays in the queue, and would be offered again at once, and again.
+                # Out of descriptors or memory: the connection stays queued and would be offered again in a busy loop.
                 self._open.count(NO_DESCRIPTORS)
                 self._loop.remove_reader(self._listener)
                 self._resting = self._loop.call_later(REST, self._go_on)
@@ -72,15 +72,17 @@ class Acceptor:
         connection = self._make(network)
         try:
             await self._loop.connect_accepted_socket(lambda: connection, client)
-        except OSError:  # the client is gone already
+        except OSError:  # the client has already disconnected
             client.close()
             if not connection.made:
                 self._open.release(network)
 
-    # those that are too many
+    # connections above the limits
 
     def _turn_away(self, client: socket.socket, refusal: Refusal) -> None:
-        """Say why at once, without reading the request. To close with unread bytes would take the words back, so that waits a moment."""
+        """Send the reason at once, without reading the request. Closing with unread bytes would discard the answer, so
+        closing waits a moment.
+        """
         self._open.count(refusal)
         try:
             client.send(refusal.answer)
@@ -92,12 +94,12 @@ class Acceptor:
             client.close()
             return
         self._refused.append((self._open.now, client))
-        if len(self._refused) > SEEN_OUT:
+        if len(self._refused) > LINGERING:
             self._refused.popleft()[1].close()
 
     def look(self) -> None:
-        """Once a second: close those that had time to read."""
-        while self._refused and self._open.now - self._refused[0][0] > SEEN_OUT_FOR:
+        """Called once a second: close refused connections whose clients had time to read the answer."""
+        while self._refused and self._open.now - self._refused[0][0] > LINGERS_FOR:
             self._refused.popleft()[1].close()
 
     # the end

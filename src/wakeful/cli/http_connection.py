@@ -1,14 +1,14 @@
-"""One connection of the HTTP server: uvicorn's, with an end to what a client may send, to how long it may take, and to what may wait.
+"""One connection of the HTTP server: uvicorn's, with limits on size, time and the number of waiting requests.
 
-    REST     no request is being read: a new connection, an answer that is awaited, or the pause between two requests
-    HEAD     from the first byte of a request to the end of its headers      headers_within, HEAD_LIMIT
-    BODY     to the end of the body                                          body_within and least_speed, HEAD_LIMIT for the wrapping
-    LEAVING  refused; what still comes is thrown away for a moment, so that the client can read why
+    REST     no request is being read: a new connection, a pending answer, or the pause between two requests
+    HEAD     from the first byte of a request to the end of its headers   headers_within, HEAD_LIMIT
+    BODY     to the end of the body                                       body_within, least_speed, HEAD_LIMIT for chunk overhead
+    LEAVING  refused; further input is discarded for a moment, so that the client can read the answer
 
-Waiting for the app's answer has no limit here. Waiting for a client to read it has.
+Waiting for the app's answer has no limit here. Waiting for the client to read the answer has one.
 
-The parser (httptools) hands over headers one by one, but collects a header that is not whole inside itself. So the bytes are counted where
-they are fed to it, in parts that are no larger than the limit; a request that came in one small part needs no counting at all.
+The parser (httptools) passes on headers one by one, but buffers an incomplete header internally. The bytes are therefore
+counted when they are fed to it, in parts no larger than the limit; a request that arrives in one small part needs no count.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ COLON_AND_END = len(": \r\n")
 
 
 class RequestRefused(Exception):
-    """Raised inside the parser, to stop it."""
+    """Raised inside the parser to stop it."""
 
 
 class Connection(HttpToolsProtocol):
-    """Counts and times one client's requests. uvicorn's own timer of idle connections is not used."""
+    """Counts and times the requests of one client. Replaces uvicorn's timer for idle connections."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Connection(HttpToolsProtocol):
         self.made = False
         self.stage = REST
         self.since = server_state.now
-        self.deaf = False  # nothing more is read from this client
-        self.refusal = NOT_HTTP  # the reason, if the parser stops
-        self.part = 0  # bytes that the parser has at this moment
-        self.head_size = 0  # of the parts before it that belong to this head, and perhaps to what came before
+        self.deaf = False  # no more input is read from this client
+        self.refusal = NOT_HTTP  # the reason if the parser stops
+        self.part = 0  # size of the part being parsed
+        self.head_size = 0  # bytes of earlier parts of this head; the first part may include the end of another request
         self.received = 0  # of this body
-        self.wrapping = 0  # bytes around the body that the body does not outweigh
-        self.unread = 0  # bytes of answers that the client has left lying
+        self.wrapping = 0  # bytes of chunk overhead in excess of the body
+        self.unread = 0  # bytes of answers that the client has not read
         self.unread_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -81,7 +81,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         self.open.release(self.network)
 
-    # what comes in
+    # input
 
     def data_received(self, data: bytes) -> None:
         if len(data) <= PART:
@@ -100,15 +100,13 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(part)
         except httptools.HttpParserUpgrade:
-            self.deaf = (
-                True  # there is no other protocol here: this request is answered as any other, and it is the last one
-            )
+            self.deaf = True  # no other protocol is supported: answer this request as usual, then close
         except httptools.HttpParserError:
             self.refuse(self.refusal)
         else:
             if self.stage == HEAD:
                 self.head_size += self.part
-                # The first part may hold the end of another request.
+                # The first part may contain the end of another request.
                 if self.head_size > HEAD_LIMIT + PART or len(self.headers) > HEADERS_LIMIT:
                     self.refuse(HEAD_TOO_LARGE)
             elif self.stage == BODY:
@@ -127,7 +125,7 @@ class Connection(HttpToolsProtocol):
         if self.wrapping > HEAD_LIMIT:
             self.refuse(WRAPPING_TOO_LARGE)
 
-    # what the parser says
+    # callbacks of the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -143,7 +141,7 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= PIPELINE_LIMIT:
             self._stop_parser(PIPELINED)
         super().on_headers_complete()
-        self.headers = []  # of trailers, which the app does not get to see
+        self.headers = []  # from here on it collects trailers, which the app never sees
         self.stage = BODY
         self.since = self.open.now
         if self.parser.should_upgrade():
@@ -154,7 +152,7 @@ class Connection(HttpToolsProtocol):
         self.stage = REST
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, which would also set a timer for the pause that begins."""
+        """As in uvicorn, but without its timer for the pause that begins."""
         self.open.total_requests += 1
         if self.transport.is_closing():
             return
@@ -178,13 +176,15 @@ class Connection(HttpToolsProtocol):
     # the end
 
     def refuse(self, refusal: Refusal) -> None:
-        """Read no more of this client. Answers that it is owed for earlier requests still leave; then the connection closes."""
+        """Read no more from this client. Pending answers to earlier requests are still sent; then the connection
+        closes.
+        """
         self.open.count(refusal)
         cycle, stage = self.cycle, self.stage
         self.deaf, self.stage = True, REST
         owed = cycle is not None and not cycle.response_complete
         if owed and stage == BODY and not cycle.response_started:
-            # The app, or its queue, waits for the rest of this very request.
+            # The app, or the queue in front of it, waits for the rest of this request.
             cycle.disconnected = True
             cycle.message_event.set()
             if self.pipeline:
@@ -201,10 +201,10 @@ class Connection(HttpToolsProtocol):
     def _leave(self, answer: bytes) -> None:
         self.stage = LEAVING
         self.since = self.open.now
-        super().on_message_begin()  # forget what there is of a request
+        super().on_message_begin()  # discard the partial request
         if self.transport.is_closing():
             return
-        # To close with unread bytes would reset the connection, and the client might never see the answer.
+        # Closing with unread bytes would reset the connection, and the client might never see the answer.
         self.flow.resume_reading()
         self.transport.write(answer)
         if answer and self.transport.can_write_eof():
@@ -219,17 +219,15 @@ class Connection(HttpToolsProtocol):
             super().shutdown()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """A stranger can ask for an upgrade as often as it likes; the log has no use for that."""
+        """Log nothing: any client can request upgrades as often as it likes."""
 
     # time
 
     def look(self, elapsed: float) -> None:
-        """Once a second: is there anything that this client has had its time for?"""
+        """Called once a second: refuse or close this connection if it exceeded a time limit."""
         limits = self.open.limits
-        now = (
-            self.open.now - limits.look_every
-        )  # occurrences are noted with the time of the last look, so they may be that old
-        if self._leaves_answers_lying(now):
+        now = self.open.now - limits.look_every  # times are noted as of the last look, so they may be this much older
+        if self._reads_too_slowly(now):
             self.open.count(UNREAD)
             self.transport.abort()
         elif self.transport.is_closing():
@@ -254,13 +252,15 @@ class Connection(HttpToolsProtocol):
             self.refuse(BODY_TOO_SLOW)
 
     def _waits_for_us(self) -> bool:
-        """The app does not read on, or has not asked for the body that the client announced."""
+        """Whether the app stopped reading, or has not yet asked for the body that the client announced."""
         if self.flow.read_paused:
             return True
         return self.stage == BODY and self.cycle.waiting_for_100_continue and not self.cycle.response_complete
 
-    def _leaves_answers_lying(self, now: float) -> bool:
-        """Has the client read less of an answer than the least speed asks for? While the app may still add to it, nobody can tell."""
+    def _reads_too_slowly(self, now: float) -> bool:
+        """Whether the client reads an answer more slowly than the least speed. Unknown, so False, while the app may
+        still add to it.
+        """
         waiting = self.transport.get_write_buffer_size()
         final = (
             self.flow.write_paused or self.cycle is None or self.cycle.response_complete or self.transport.is_closing()

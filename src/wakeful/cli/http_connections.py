@@ -1,7 +1,7 @@
-"""All open connections of an HTTP server: how many there are, from where, and which of them have used up their time.
+"""All open connections of an HTTP server: their number, their origin, and which of them exceeded a time limit.
 
-Time is a number of this file's own, moved on by one look a second over all connections. So a request costs no timer, and seconds in
-which the event loop was blocked by a handler count only as one look: what the clients sent meanwhile could not be read.
+Time is a counter of this module, advanced by one look a second over all connections. A request thus needs no timer, and
+seconds in which a handler blocked the event loop count as one look: the server could not read its clients meanwhile.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TELL_EVERY = 60.0
 
 
 class Connections(ServerState):
-    """What uvicorn keeps of its connections, and what is counted of them."""
+    """uvicorn's state of its connections, with counts of admitted and refused ones."""
 
     def __init__(self, limits: HttpLimits) -> None:
         super().__init__()
@@ -38,8 +38,9 @@ class Connections(ServerState):
         self._log = logger_of(part="http")
 
     def admit(self, descriptor: int, network: str) -> Refusal | None:
-        """Count one more connection, unless it is one too many: then say why. The lowest free number is what a new descriptor gets, so
-        the number tells how many are in use in the whole process.
+        """Count one more connection, or return the reason to refuse it.
+
+        A new descriptor gets the lowest free number, so the number tells how many the whole process uses.
         """
         if descriptor >= self.limits.descriptors or self.admitted >= self.limits.connections:
             return TOO_MANY
@@ -59,13 +60,13 @@ class Connections(ServerState):
         self.refused[refusal.name] += 1
 
     def look(self, elapsed: float) -> None:
-        """Move the time on, and close the connections that have used up theirs."""
+        """Advance the time, and close the connections that exceeded a limit."""
         self.now += elapsed
         for connection in cast("list[Connection]", list(self.connections)):
             try:
                 connection.look(elapsed)
-            except Exception as error:  # a mistake about one connection must not leave all others without an end
-                self._log.error("an HTTP connection could not be looked at; it is closed", error=repr(error))
+            except Exception as error:  # a bug with one connection must not disable the limits of all others
+                self._log.error("checking an HTTP connection failed; the connection is closed", error=repr(error))
                 connection.transport.abort()
         if self.now - self._told_at >= TELL_EVERY and self.refused != self._told:
             new = self.refused - self._told
@@ -74,8 +75,8 @@ class Connections(ServerState):
 
 
 def network_of(host: str) -> str:
-    """The address that connections are counted under: a whole IPv4 address; of IPv6 the first 64 bits, because one customer has
-    them all.
+    """The address that connections are counted under: the whole IPv4 address, or the first 64 bits of an IPv6 address,
+    because one customer owns all of those.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:0:1:2:3:4:5"), network_of("::ffff:192.0.2.7")
     ('192.0.2.7', '2001:db8:0:1::', '192.0.2.7')

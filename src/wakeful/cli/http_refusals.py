@@ -1,4 +1,4 @@
-"""Answers of the HTTP server itself, to requests that never reach the app. They are made once, when the server starts."""
+"""Answers of the HTTP server itself to requests that never reach the app. Rendered once, at start-up."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from http import HTTPStatus
 from wakeful.cli.http_limits import HEAD_LIMIT, HEADERS_LIMIT
 from wakeful.http.problem import Problem
 
-RETRY_AFTER = "5"  # seconds: by then the connections that hold no work are gone, or nearly
+RETRY_AFTER = "5"  # seconds, by which most idle connections are closed
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What the client is told, and the name under which the log counts it."""
+    """The answer to the client, and the name under which the log counts it."""
 
     name: str
     problem: Problem | None
-    """None: the connection is closed without a word, because no answer is owed, or none can be read."""
+    """None: close the connection without an answer, because none is owed or none can be read."""
     answer: bytes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -32,13 +32,13 @@ def _written(problem: Problem) -> bytes:
     return b"\r\n".join([*lines, b"", bytes(response.body)])
 
 
-NOT_HTTP = Refusal("not_http", Problem(400, "this is not a request in HTTP/1.1", kind="bad-request"))
+NOT_HTTP = Refusal("not_http", Problem(400, "this is not an HTTP/1.1 request", kind="bad-request"))
 HEAD_TOO_LARGE = Refusal(
     "headers_too_large",
     Problem(
         431,
-        f"the request line and the headers have more than {HEAD_LIMIT:,} bytes, or there are more than {HEADERS_LIMIT} headers: "
-        "send what is large in the body",
+        f"the request line and headers exceed {HEAD_LIMIT:,} bytes or {HEADERS_LIMIT} headers: "
+        "send large values in the body",
         kind="headers-too-large",
     ),
 )
@@ -46,23 +46,22 @@ WRAPPING_TOO_LARGE = Refusal(
     "chunks_too_small",
     Problem(
         400,
-        f"the chunks of the body carry {HEAD_LIMIT:,} bytes more of sizes, extensions and trailers than of body: send larger chunks",
+        f"the chunk sizes, extensions and trailers exceed the body by {HEAD_LIMIT:,} bytes: send larger chunks",
         kind="bad-request",
     ),
 )
 HEAD_TOO_SLOW = Refusal(
     "headers_too_slow",
-    Problem(408, "the headers did not come to their end in time: send the request again", kind="headers-too-slow"),
+    Problem(408, "the headers were not complete in time: send the request again", kind="headers-too-slow"),
 )
 BODY_TOO_SLOW = Refusal(
-    "body_too_slow",
-    Problem(408, "the body did not come to its end in time: send the request again", kind="body-too-slow"),
+    "body_too_slow", Problem(408, "the body was not complete in time: send the request again", kind="body-too-slow")
 )
 TOO_MANY = Refusal(
     "too_many_connections",
     Problem(
         503,
-        "this server has as many connections as it takes: send the request again after the time in Retry-After",
+        "too many connections to this server: send the request again after the time in Retry-After",
         kind="too-many-connections",
         headers={"Retry-After": RETRY_AFTER},
     ),
@@ -71,8 +70,7 @@ TOO_MANY_OF_ADDRESS = Refusal(
     "too_many_of_an_address",
     Problem(
         429,
-        "this server has as many connections from this address as it takes: close some, or send the request again after the time in "
-        "Retry-After",
+        "too many connections from this address: close some, or send the request again after the time in Retry-After",
         kind="too-many-connections",
         headers={"Retry-After": RETRY_AFTER},
     ),

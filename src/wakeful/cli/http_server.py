@@ -1,8 +1,8 @@
-"""The HTTP server under a command: uvicorn, which ends when we say so, behind limits on what clients may take of it.
+"""The HTTP server of a command: uvicorn with limits on its clients, stopped by the command.
 
-Acceptor      takes connections, and turns away those that are too many
-Connection    one of them: counts its bytes, knows since when it waits for what
-Connections   all of them: moves the time on once a second, and closes those that have used up theirs
+Acceptor      accepts connections, and rejects those above the limits
+Connection    one connection: counts its bytes and knows since when it waits
+Connections   all connections: advances the time once a second, and closes those that exceeded a limit
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class HttpServer(uvicorn.Server):
-    """uvicorn, without a say over signals: those are ours. `limits` None: those of the environment."""
+    """uvicorn without signal handling, which the command does itself. Without `limits`, those of the environment apply."""
 
     def __init__(self, http: Starlette, *, grace: float, access_log: bool, limits: HttpLimits | None = None) -> None:
         super().__init__(
@@ -45,7 +45,7 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 log_level="info" if access_log else None,
                 lifespan="off",
-                # The address of a caller is that of its connection: what a header says of it, everybody can say.
+                # A caller's address is that of its connection: any client can forge a header.
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=max(1, math.ceil(grace)),
@@ -58,7 +58,7 @@ class HttpServer(uvicorn.Server):
         self._looking: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        # Without sockets uvicorn opens none itself: it would take all connections that wait, however many.
+        # Given no sockets, uvicorn opens none itself; it would accept all waiting connections, without a limit.
         await super().startup(sockets=[])
         self.acceptors = [Acceptor(one, self.open, self._connection) for one in sockets or ()]
         self.servers = list(self.acceptors)  # type: ignore[arg-type]
@@ -81,14 +81,14 @@ class HttpServer(uvicorn.Server):
         while True:
             await asyncio.sleep(every)
             now = time.monotonic()
-            # Where a handler blocks the event loop, clients are not to blame for what was not read.
+            # While a handler blocks the event loop, nothing is read: do not count that time against clients.
             self.open.look(min(now - before, 2 * every))
             before = now
             for acceptor in self.acceptors:
                 acceptor.look()
 
     async def stop(self, serving: asyncio.Task[None], stopping: Stopping) -> None:
-        """Answer what was asked, unless somebody is in a hurry."""
+        """Answer the requests in flight, then stop; at once if the operator hurries."""
         self.should_exit = True
         await first_of(asyncio.shield(serving), stopping.hurry.wait())
         self.force_exit = stopping.hurry.is_set()
@@ -100,7 +100,7 @@ class HttpServer(uvicorn.Server):
 
 
 def only_health(runtime: Runtime, host: str) -> Starlette:
-    """What a supervisor asks a worker."""
+    """An app that answers only the health checks of a supervisor."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 

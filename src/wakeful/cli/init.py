@@ -1,4 +1,4 @@
-"""init: a small project that runs at once."""
+"""init: create a small project that runs out of the box."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from wakeful.errors import ConfigError
 from wakeful.shell.arguments import Command, Parser
 
-# Each file of the project, and the one in this package that it is copied from.
+# Each file of the project, and the template in this package that it is copied from.
 FILES = {"app.py": "app.py.template", "README.md": "README.md.template", "test_app.py": "test_app.py.template"}
 NEXT = """\
 wakeful emit app.py ticket.created --data '{"title": "Printer on fire", "severity": 3}'
@@ -19,7 +19,11 @@ wakeful runs"""
 
 def declare(parser: Parser) -> None:
     parser.add_argument(
-        "folder", metavar="FOLDER", nargs="?", default=".", help="where to (default: here); made if it is not there"
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        default=".",
+        help="the folder of the project (default: the current one); created if missing",
     )
 
 
@@ -27,7 +31,7 @@ def execute(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.folder)
     taken = [name for name in FILES if (folder / name).exists()]
     if taken:
-        message = f"{folder / taken[0]} is there already, and nothing is overwritten: name another folder"
+        message = f"{folder / taken[0]} already exists and is not overwritten: name another folder"
         raise ConfigError(message)
     templates = resources.files("wakeful.cli") / "project"
     try:
@@ -38,13 +42,13 @@ def execute(arguments: argparse.Namespace) -> int:
     except OSError as error:
         message = f"cannot write into {folder}: {error.strerror or error}"
         raise ConfigError(message) from None
-    print(f"made {', '.join(str(folder / name) for name in FILES)}")
+    print(f"created {', '.join(str(folder / name) for name in FILES)}")
     print("\nnext:\n")
     if folder.resolve() != Path.cwd():
         print(f"  cd {folder}")
     for line in NEXT.splitlines():
         print(f"  {line}")
-    print("\nand to keep it running while you change it: wakeful dev app.py")
+    print("\nto keep it running while you edit it: wakeful dev app.py")
     return 0
 
 

@@ -1,9 +1,9 @@
-"""`wakeful keys`: the keys that payloads are encrypted with.
+"""`wakeful keys`: manage the keys that encrypt payloads.
 
-new       print a fresh key
-list      which keys this store needs, and which are here
-rotate    encrypt everything with the first key, each payload bound to its place; after that the other keys are needed no longer.
-          With --strict, plain text and what is not bound are refused from then on
+new       print a new key
+list      list the keys that this store needs, and the keys that are set here
+rotate    encrypt all payloads with the first key, each bound to its place; the other keys are no longer needed then.
+          With --strict, the store refuses plain text and unbound payloads from then on
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ SHOWN = 20
 
 def declare(parser: Parser) -> None:
     parser.add_argument("word", metavar="WORD", nargs="?", default="list", help="new, list (the default) or rotate")
-    parser.add_argument("--app", metavar="APP", help=f"the keys and the store of this app: {APP_HELP}")
+    parser.add_argument("--app", metavar="APP", help=f"use the keys and the store of this app: {APP_HELP}")
     parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="rotate: from then on, refuse plain text and what is not bound as tampering",
+        "--strict", action="store_true", help="rotate: afterwards refuse plain text and unbound payloads as tampering"
     )
     add_json(parser)
     add_store(parser)
@@ -67,9 +65,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 keys_command = Command(
-    declare,
-    execute,
-    "The keys are those of WAKEFUL_ENCRYPTION_KEYS, or of App(encryption=[…]): the first one encrypts.",
+    declare, execute, "Keys come from WAKEFUL_ENCRYPTION_KEYS or App(encryption=[…]); the first one encrypts."
 )
 
 
@@ -90,11 +86,11 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"keys": shown, "bound": sealing.bound, "strict": bool(sealing.strict)})
     elif not shown:
-        print("payloads are not encrypted here: no key is given, and none was ever used")
+        print("payloads are not encrypted: no key is set, and none was ever used")
     else:
         for one in shown:
             words = "encrypts" if one["first"] else "decrypts" if one["here"] else "MISSING"
-            unused = "" if one["used"] else ", not used yet" if one["first"] else ", and nothing needs it"
+            unused = "" if one["used"] else ", not used yet" if one["first"] else ", no payload needs it"
             print(f"{one['id']}  {words}{unused}")
         if sealing.keys:
             print(_words_of(sealing))
@@ -103,16 +99,14 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _words_of(sealing: Sealing) -> str:
     if sealing.strict:
-        return "strict: plain text, and what is not bound to its place, are refused as tampering"
+        return "strict: plain text and payloads that are not bound to their place are refused as tampering"
     if sealing.bound:
-        return "what is written is bound to its place; `wakeful keys rotate --strict` refuses everything else"
-    return (
-        "what is written is not bound to its place: `wakeful keys rotate` binds it, once every process has this version"
-    )
+        return "new payloads are bound to their place; `wakeful keys rotate --strict` also refuses unbound ones"
+    return "payloads are not bound to their place: run `wakeful keys rotate` once every process runs this version"
 
 
 async def _used(url: str) -> Sealing:
-    """Asked without the check that all of them are here."""
+    """Read the keys in use, without the check that all of them are set here."""
     from wakeful.stores.opening import open_database
 
     refuse_missing(url)
@@ -149,18 +143,18 @@ def _rotate(arguments: argparse.Namespace) -> int:
     elif done.complete:
         more = f"; no longer needed: {', '.join(done.left)}" if done.left else ""
         more += "; the store is strict" if done.strict else ""
-        print(f"{number(done.payloads, 'payload')} encrypted anew, all are under the first key{more}")
+        print(f"encrypted {number(done.payloads, 'payload')} again; all payloads use the first key{more}")
     elif stopped:
-        say("stopped; the same command goes on where it stopped")
+        say("stopped; run the same command again to continue")
     elif done.tampered:
         for one in done.tampered[:SHOWN]:
             say(str(one))
-        left = "payload is left as it is" if len(done.tampered) == 1 else "payloads are left as they are"
+        left = "payload was left unchanged" if len(done.tampered) == 1 else "payloads were left unchanged"
         say(f"{len(done.tampered):,} {left}; `wakeful alarms` shows an alarm for each column. {WHAT_TO_DO}")
     elif done.waits_for is not None:
         say(done.waits_for)
     else:
         say(
-            "another process still writes with an older key: start all of them with the new key first, then run this again"
+            "another process still writes with an older key: restart all processes with the new key, then run this again"
         )
     return 0 if done.complete else 1

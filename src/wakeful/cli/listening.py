@@ -1,4 +1,4 @@
-"""Where a command listens: the options, the socket, and how its address is written."""
+"""The address a command listens on: its options, its socket and its URL."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ BACKLOG = 2048
 
 
 def add_address(parser: Parser, *, port: int | None = DEFAULT_PORT) -> None:
-    parser.add_argument("--host", metavar="HOST", default=DEFAULT_HOST, help=f"bind here (default {DEFAULT_HOST})")
-    default = "none: no HTTP" if port is None else str(port)
+    parser.add_argument(
+        "--host", metavar="HOST", default=DEFAULT_HOST, help=f"address to listen on (default: {DEFAULT_HOST})"
+    )
+    default = "none, no HTTP" if port is None else str(port)
     parser.add_argument(
         "--port",
         metavar="PORT",
         type=whole_number(0, 65535),
         default=port,
-        help=f"0 picks a free one (default {default})",
+        help=f"port to listen on, 0 for a free one (default: {default})",
     )
 
 
 def add_names(parser: Parser) -> None:
     parser.add_argument(
-        "--allow-host", metavar="NAME", action="append", default=[], help="a further name this server is reached by"
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="accept requests for this host name too; repeatable",
     )
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket; taken before anything else is done, so that a taken port is said at once."""
+    """A listening socket. Bound before any other work, so that an occupied port is reported at once."""
     listener = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -47,9 +53,9 @@ def bind(host: str, port: int) -> socket.socket:
             listener.close()
         remedy = ""
         if isinstance(error, socket.gaierror):
-            remedy = ": is the name right?"
+            remedy = ": check the host name"
         elif error.errno == errno.EADDRINUSE:
-            remedy = ": another process listens there. Use --port 0 for a free port, or another number"
+            remedy = ": another process uses this port. Choose another one, or --port 0 for a free one"
         message = f"cannot listen on {host} port {port}: {error.strerror or error}{remedy}"
         raise ConfigError(message) from None
     listener.setblocking(False)

@@ -1,4 +1,4 @@
-"""The runs that an id means: the id of a run, an event, an effect, a delivery, an approval or an alarm."""
+"""Finds the runs that an id refers to: the id of a run, an event, an effect, a delivery, an approval or an alarm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""migrate: bring a store's schema up to date. SQLite does that by itself; PostgreSQL only when asked."""
+"""migrate: bring a store's schema up to date. SQLite migrates automatically; PostgreSQL only with this command."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ def declare(parser: Parser) -> None:
     add_app(parser, optional=True)
     add_store(parser)
     parser.add_argument(
-        "--plan", action="store_true", help="only say what would be applied, what it locks and for how long"
+        "--plan",
+        action="store_true",
+        help="print the migrations to be applied, their locks and how long they take; apply nothing",
     )
     parser.add_argument(
         "--lock-timeout",
         type=seconds,
         default=2.0,
         metavar="DURATION",
-        help="PostgreSQL: wait this long for a lock at a time, since others queue behind it (default 2s)",
+        help="PostgreSQL: wait at most this long for a lock per try, because others queue behind it (default: 2s)",
     )
     parser.add_argument(
         "--give-up-after",
         type=seconds,
         default=600.0,
         metavar="DURATION",
-        help="PostgreSQL: try again for a lock until this has passed (default 10m)",
+        help="PostgreSQL: keep retrying for a lock for this long (default: 10m)",
     )
     parser.add_argument(
         "--grants",
         metavar="ROLE",
-        help="PostgreSQL: only print the SQL that lets this role work on the store without owning its tables",
+        help="PostgreSQL: only print the SQL that grants this role access to the store without owning its tables",
     )
     add_json(parser)
 
@@ -83,7 +85,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-migrate_command = Command(declare, execute, "APP is only needed for the store that it names.")
+migrate_command = Command(declare, execute, "APP is needed only if the store is named in the app.")
 
 
 def _show_plan(url: str, schema: Standing, steps: Sequence[PlannedStep], *, json: bool) -> None:
@@ -94,14 +96,14 @@ def _show_plan(url: str, schema: Standing, steps: Sequence[PlannedStep], *, json
     if not names:
         print(f"{shown_store(url)} is already up to date")
         return
-    print(f"{shown_store(url)}: to be applied {', '.join(names)}")
+    print(f"{shown_store(url)}: to apply: {', '.join(names)}")
     if not schema.applied:
-        return  # everything is new, and nobody is held up
+        return  # a new store: no process waits for its locks
     for migration in schema.pending:
         kind = (
-            f"contracts: processes must know {migration.needs:04}"
+            f"contracts: all processes must know {migration.needs:04}"
             if migration.contracts
-            else "expands: older processes go on"
+            else "expands: older processes keep working"
         )
         print(f"\n{migration.label} ({kind})")
         for step in steps:
@@ -114,14 +116,14 @@ def shortened(statement: str) -> str:
 
 
 def cost(step: PlannedStep) -> str:
-    """What a step costs others."""
+    """The lock and the time of a step, and what other processes can do meanwhile."""
     if step.lock == WHOLE_FILE:
-        return "in one transaction with the rest; whoever else writes waits for it"
+        return "in one transaction with the other steps; other writers wait"
     if step.table is None:
-        return "cannot be told" if step.work == "unknown" else "nothing that is in use"
+        return "unknown" if step.work == "unknown" else "locks no table in use"
     size = f" (about {step.rows:,} rows, {in_bytes(step.bytes or 0)})" if step.rows is not None else ""
     takes = "a moment" if not step.microseconds else f"about {readable(step.microseconds)}"
-    others = "" if step.lock == "ACCESS EXCLUSIVE" else "; others read and write meanwhile"
+    others = "" if step.lock == "ACCESS EXCLUSIVE" else "; others can read and write meanwhile"
     return f"{step.lock} on {step.table}{size}, {takes}{others}"
 
 
@@ -129,7 +131,7 @@ async def _grants(url: str, role: str) -> list[str]:
     from wakeful.stores.opening import open_database
 
     if sqlite_path(url) is not None:
-        message = "a SQLite file has no roles: whoever may write the file and its folder may work on it"
+        message = "a SQLite file has no roles: access is controlled by the permissions of the file and its folder"
         raise ConfigError(message)
     database = open_database(url, SystemClock())
     try:
@@ -157,14 +159,14 @@ async def _plan(url: str) -> tuple[Standing, list[PlannedStep]]:
 
 
 async def _migrate(url: str, by: Actor, patience: Patience) -> tuple[list[str], list[str]]:
-    """The migrations that were applied, and those that wait for older processes to stop. The operator's row is part of the
-    transactions that apply them.
+    """The migrations that were applied, and those that wait for older processes to stop. The operator's row is part of
+    the transactions that apply them.
     """
     from wakeful.stores.opening import open_database
 
     path = sqlite_path(url)
     if path is not None:
-        refuse_somebody_elses(path)
+        refuse_other_files(path)
     database = open_database(url, SystemClock())
     try:
         if path is not None:
@@ -182,13 +184,15 @@ async def _migrate(url: str, by: Actor, patience: Patience) -> tuple[list[str], 
 
 def say_changed(label: str) -> None:
     print(
-        f"wakeful: {label} was applied here with another text than this version has; `wakeful doctor` says more",
+        f"wakeful: {label} was applied with a different text than this version has; see `wakeful doctor`",
         file=sys.stderr,
     )
 
 
-def refuse_somebody_elses(path: Path) -> None:
-    """Our tables go into our own file or a new one. (run.transaction uses tables of the same file: those may be there.)"""
+def refuse_other_files(path: Path) -> None:
+    """Raise NotFound if the file is not a SQLite database. Tables of other programs are allowed: run.transaction uses
+    them.
+    """
     from wakeful.shell.opening import is_store
 
     if path.exists() and path.stat().st_size and not is_store(path):

@@ -1,4 +1,4 @@
-"""once: work until nothing is due any more, then exit. For cron jobs and for trying things out."""
+"""once: run everything that is due, then exit. For cron jobs and for trying things out."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def _once(app: Declarations, arguments: argparse.Namespace, stopping: Stop
 
 
 async def _counted(runtime: Runtime) -> tuple[dict[str, int], dict[str, int]]:
-    """Runs and deliveries by state, of this app alone: other apps may work on the same store meanwhile."""
+    """Runs and deliveries by state, of this app only: other apps may work on the same store meanwhile."""
     reads, app = runtime.reader, runtime.app.name
     deliveries = {row[0]: row[1] for row in await reads.fetch("count_deliveries_of", app)}
     return await reads.counts(app), deliveries
@@ -69,14 +69,14 @@ def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mappin
     rest = ", ".join(f"{count} {state}" for state, count in left.items())
     sent = words_about(messages)
     nothing = not done and messages["delivered"] <= 0 and messages["dead"] <= 0
-    # A run that was worked on and is held, or waits for its next try, was due all the same.
+    # A run that is now held or waits for its next try was due too.
     idle = "nothing finished" if left else "nothing was due"
     first = ", ".join([*([f"{done} now"] if done else []), *([idle] if nothing else []), *sent])
     return f"{first}; {rest} left for later" if rest else first
 
 
 def words_about(messages: Mapping[str, int]) -> list[str]:
-    """What became of messages, and how many still wait: "1 message delivered", "2 wait", "1 dead"."""
+    """Deliveries by outcome, in words: "1 message delivered", "2 wait", "1 dead"."""
     waits = "waits" if messages["pending"] == 1 else "wait"
     parts = [(messages["delivered"], "delivered"), (messages["pending"], waits), (messages["dead"], "dead")]
     told = [(count, word) for count, word in parts if count > 0]

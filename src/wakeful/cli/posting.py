@@ -1,4 +1,6 @@
-"""Sending something to a server, with its token. A token goes in plain text to this machine only, and never on to another server."""
+"""Sends requests to a server, with its token. The token is sent in plain text only to this machine, and never follows a
+redirect.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,16 @@ def add_url(parser: Parser, what: str) -> None:
     parser.add_argument(
         "--insecure",
         action="store_true",
-        help="with --url: send the token over plain HTTP to another machine, where everybody on the way can read it",
+        help="with --url: send the token over plain HTTP to another machine; anyone on the network path can read it",
     )
 
 
 def post(
     url: str, path: str, content: bytes | str, *, kind: str, insecure: bool, params: Mapping[str, str] | None = None
 ) -> httpx2.Response:
-    """The answer of a server. UsageError when the token would be sent in plain text; StoreUnavailable when there is no answer.
-    Redirects are not followed: the token is meant for this server alone.
+    """The server's answer. UsageError if a secret would be sent in plain text; StoreUnavailable if there is no answer.
+
+    Redirects are not followed: the token is for this server only.
     """
     import httpx2
 
@@ -44,13 +47,13 @@ def post(
     plain_text, local = not url.lower().startswith("https://"), _is_this_machine(url)
     if plain_text and not local and not insecure and (secret is not None or shown_address(url) != url):
         what, without = (
-            ("the token", "Without WAKEFUL_TOKEN nothing secret is sent")
+            ("the token", "Unset WAKEFUL_TOKEN to send no secret")
             if shown_address(url) == url
-            else ("the credential in the address", "Leave it out if the server does not ask for it")
+            else ("the credential in the address", "Omit it if the server does not require it")
         )
         message = (
             f"--url {shown_address(url)}: {what} would cross the network in plain text: use https://, or add --insecure "
-            f"if nobody can listen there. {without}"
+            f"if the network is trusted. {without}"
         )
         raise UsageError(message)
     address = url.rstrip("/") + path
@@ -62,18 +65,18 @@ def post(
             headers=headers,
             timeout=TIMEOUT,
             follow_redirects=False,
-            # A proxy of the environment would get what is meant for this machine alone.
+            # A proxy set in the environment would see requests meant only for this machine.
             trust_env=not (plain_text and local),
         )
     except (httpx2.InvalidURL, httpx2.UnsupportedProtocol):
         raise UsageError(f"--url {shown_address(url)}: {LIKE}") from None
     except httpx2.HTTPError as error:
-        message = f"cannot reach {shown_address(address)} ({error}): does `wakeful serve` run there?"
+        message = f"cannot reach {shown_address(address)} ({error}): is `wakeful serve` running there?"
         raise StoreUnavailable(message) from None
 
 
 def refusal(url: str, path: str, response: httpx2.Response) -> str:
-    """What a server says that did not take it."""
+    """The error message for a request that the server did not accept."""
     from pydantic_core import from_json
 
     body, status = response.text, response.status_code
@@ -83,13 +86,15 @@ def refusal(url: str, path: str, response: httpx2.Response) -> str:
         detail = body
     if 300 <= status < 400:
         leads = shown_address(response.headers.get("location", "nowhere"))
-        detail = f"it leads to {leads}, and redirects are not followed: give the address that is meant"
+        detail = f"it redirects to {leads}, and redirects are not followed: use the final address"
     remedy = ". Set WAKEFUL_TOKEN to the server's token" if status == 401 else ""
     return f"{shown_address(url.rstrip('/') + path)} answered {status}: {plain(str(detail)[:300])}{remedy}"
 
 
 def _is_this_machine(url: str) -> bool:
-    """Is it an address of the loopback interface? Of names only `localhost` counts: others are answered from outside."""
+    """Whether the URL has a loopback address. Of names only `localhost` counts: others are resolved outside this
+    machine.
+    """
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

@@ -1,5 +1,5 @@
-"""What other users of this machine may do with the files of a store and an app. Wakeful makes its files private; those of older
-versions, and those that were made by other programs, keep the mode that they have.
+"""What other users of this machine may do with the files of a store and an app. Wakeful creates private files; files of
+older versions or other programs keep their mode.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from wakeful.private_files import OF_OTHERS, WRITABLE, mode_of
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
 
-Exposed = tuple[str, str]  # what others may do, and what to run
+Exposed = tuple[str, str]  # the exposure, and the command that ends it
 
 
 def exposed(store: Path | None, app: Declarations | None) -> Iterator[Exposed]:
-    """What other users may read or write, each with its remedy."""
+    """Files and folders that other users may read or write, each with its remedy."""
     folders: list[Path] = []
     if store is not None:
         beside = [store.with_name(f"{store.name}{ending}") for ending in ("", "-wal", "-shm", "-journal")]
@@ -55,9 +55,9 @@ def _folder(folder: Path) -> Iterator[Exposed]:
         return
     facts = folder.stat()
     mode = stat.S_IMODE(facts.st_mode)
-    writable = mode & WRITABLE and not mode & stat.S_ISVTX  # in a sticky folder others cannot touch our files
-    do = "put files into, and take ours out of," if writable else "look into" if mode & 0o044 else None
+    writable = mode & WRITABLE and not mode & stat.S_ISVTX  # in a sticky folder other users cannot remove our files
+    do = "add files to, and remove ours from," if writable else "list" if mode & 0o044 else None
     if do is not None:
         ours = facts.st_uid == os.geteuid() and not mode & stat.S_ISVTX
-        remedy = f"chmod go-rwx {quote(str(folder))}" if ours else "move it into a folder of its own, with mode 0700"
+        remedy = f"chmod go-rwx {quote(str(folder))}" if ours else "move it into its own folder with mode 0700"
         yield f"other users can {do} the folder {folder} (mode {mode:04o})", remedy

@@ -1,4 +1,4 @@
-"""`wakeful remind` makes a reminder: `resources.reminders` has all the rest of them."""
+"""`wakeful remind` creates a reminder; `resources.reminders` has the other verbs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from wakeful.shell.arguments import APP_HELP, Command, Parser, UsageError, add_j
 from wakeful.shell.opening import chosen_store
 from wakeful.shell.terminal import plain, print_json, say
 
-WHOSE = "remind: whose reminder? Give --app app.py, or set WAKEFUL_APP, or go where there is an app.py"
+WHOSE = "remind: which app? Give --app app.py, set WAKEFUL_APP, or change to a folder with an app.py"
 WISH = ("when", "text", "to", "unless", "where", "tz")
 
 
 def declare_remind(parser: Parser) -> None:
-    parser.add_argument("when", metavar="WHEN", help='a time in words, like "in 20 minutes" or "tomorrow 9am"')
+    parser.add_argument("when", metavar="WHEN", help='when to remind, like "in 20 minutes" or "tomorrow 9am"')
     parser.add_argument("text", metavar="TEXT", help="what to be reminded of")
     parser.add_argument(
-        "--app",
-        metavar="APP",
-        help=f"{APP_HELP} (default: WAKEFUL_APP, else app.py here, else the one that the store has)",
+        "--app", metavar="APP", help=f"{APP_HELP} (default: WAKEFUL_APP, else ./app.py, else the only app in the store)"
     )
-    parser.add_argument("--to", metavar="CHANNEL", help="to whom (default: the channel reminders, else log)")
     parser.add_argument(
-        "--unless-event", dest="unless", metavar="TYPE", help="not if an event of this type has come by then"
+        "--to", metavar="CHANNEL", help="the channel to send it to (default: the channel reminders, else log)"
     )
-    parser.add_argument("--where", metavar="CEL", help="with --unless-event: and this holds of it")
+    parser.add_argument(
+        "--unless-event", dest="unless", metavar="TYPE", help="do not remind if an event of this type arrives first"
+    )
+    parser.add_argument("--where", metavar="CEL", help="with --unless-event: only events for which this is true")
     parser.add_argument(
         "--tz", metavar="ZONE", help="the zone of WHEN, like Europe/London (default: WAKEFUL_TIME_ZONE, else UTC)"
     )
@@ -44,7 +44,7 @@ def remind(arguments: argparse.Namespace) -> int:
     from wakeful.telemetry.logs import configure_logs
 
     where = arguments.app or default_app()
-    configure_logs(level="none")  # what matters is told by the answer
+    configure_logs(level="none")  # the answer says what matters
     path = sqlite_path(chosen_store(arguments))
     if where is None and path is not None and not path.exists():
         raise UsageError(WHOSE)
@@ -64,12 +64,14 @@ def remind(arguments: argparse.Namespace) -> int:
         return 0
     print(understood(made))
     if not alive:
-        say(f"no worker is alive on this store: `wakeful serve {where or 'APP'}` tells it, late if it starts later")
+        say(
+            f"no worker is alive on this store: start `wakeful serve {where or 'APP'}`; if it starts after the due time, the reminder is late"
+        )
     return 0
 
 
 async def refuse_several(desk: Desk) -> None:
-    """Without the code of an app, it is the one app that works on this store."""
+    """Raise UsageError unless the store has exactly one app; without --app the reminder belongs to that one."""
     known = await names(desk)
     if len(known) != 1:
         several = f" This store has several apps: {', '.join(map(plain, known))}." if known else ""

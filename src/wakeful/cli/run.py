@@ -1,4 +1,4 @@
-"""run: one agent, now. Stored like any event; with --wait its result is printed."""
+"""run: run one agent now. The run is stored like any other; --wait prints its result."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from wakeful.model import Receipt
     from wakeful.runtime import Runtime
 
-# How often the operator is told what the run waits for: soon at first, and at most so far apart. Seconds.
+# Seconds between two looks at what the run waits for: short at first, then doubled up to the maximum.
 FIRST_LOOK, LAST_LOOK = 0.1, 2.0
-NOBODY_TOOK_IT_AFTER = 5.0
+UNCLAIMED_AFTER = 5.0
 
 
 def declare(parser: Parser) -> None:
@@ -47,20 +47,22 @@ def declare(parser: Parser) -> None:
         "words",
         metavar="APP AGENT",
         nargs="+",
-        help="the app (default: WAKEFUL_APP, else app.py here), and the agent's name; its triggers are not asked",
+        help="the app (default: WAKEFUL_APP, else ./app.py) and the agent's name; its triggers are ignored",
     )
     add_data(parser)
     parser.add_argument(
-        "--id", metavar="ID", help="the event's id (default: a new one); the same one again is the same run"
+        "--id", metavar="ID", help="the event id (default: a new one); a repeated id refers to the same run"
     )
     parser.add_argument(
-        "--wait", action="store_true", help="wait for the result and print it; runs here if no worker is alive"
+        "--wait",
+        action="store_true",
+        help="wait for the result and print it; run in this process if no worker is alive",
     )
     parser.add_argument(
-        "--here", action="store_true", help="run it in this process, whoever else is alive (implies --wait)"
+        "--here", action="store_true", help="run in this process even if workers are alive (implies --wait)"
     )
     parser.add_argument(
-        "--timeout", metavar="TIME", type=seconds, help="wait at most so long, like 5m; the run goes on"
+        "--timeout", metavar="TIME", type=seconds, help="stop waiting after this time, like 5m; the run continues"
     )
     add_store(parser)
     add_json(parser)
@@ -105,8 +107,8 @@ async def _run(app: Declarations, arguments: argparse.Namespace, data: Any, stop
 
 
 def _no_run(receipt: Receipt, arguments: argparse.Namespace) -> int:
-    """The event is stored and started nothing: the agent takes no second run now, or policy denied it."""
-    why = "; ".join(receipt.skipped.values()) or f"`wakeful why {receipt.id}` tells why"
+    """Report an event that started no run: the agent accepts no second run now, or a policy denied it."""
+    why = "; ".join(receipt.skipped.values()) or f"see `wakeful why {receipt.id}`"
     if arguments.json:
         print_json(receipt.to_json())
     say(plain(f"{receipt.status} {receipt.id}, but agent {arguments.agent} started no run: {why}"))
@@ -120,28 +122,30 @@ async def _wait(
     if here:
         await runtime.start(watch=False)
     elif not arguments.json:
-        say(
-            f"waiting for run {identifier[:SHOWN_OF_AN_ID]} (workers alive: {workers}; --here would run it in this process)"
-        )
+        say(f"waiting for run {identifier[:SHOWN_OF_AN_ID]} (workers alive: {workers}; --here runs it in this process)")
     finished = asyncio.create_task(_finished(runtime, identifier, here=here))
     try:
         async with asyncio.timeout(arguments.timeout):
             await first_of(asyncio.shield(finished), stopping.asked.wait())
     except TimeoutError:
-        say(f"not finished after {arguments.timeout:g} s; it goes on: `wakeful trace {identifier[:SHOWN_OF_AN_ID]}`")
+        say(
+            f"not finished after {arguments.timeout:g} s; the run continues: `wakeful trace {identifier[:SHOWN_OF_AN_ID]}`"
+        )
         return 1
     finally:
         finished.cancel()
         if here:
             await stop_politely(runtime, stopping, DEFAULT_GRACE if stopping.asked.is_set() else 0)
     if not finished.done() or finished.cancelled():
-        say(f"stopped waiting; the run goes on when a worker takes it: `wakeful trace {identifier[:SHOWN_OF_AN_ID]}`")
+        say(
+            f"stopped waiting; the run continues when a worker claims it: `wakeful trace {identifier[:SHOWN_OF_AN_ID]}`"
+        )
         return 130
     return _show(finished.result(), arguments)
 
 
 async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> Mapping[str, Any]:
-    """The run, woken by the commit that ends it. Meanwhile the operator is told what the run waits for."""
+    """Wait for the commit that ends the run, and return the run. Meanwhile print what the run waits for."""
     telling = asyncio.create_task(_tell_standing(runtime, identifier, here=here))
     try:
         await runtime.results.wait([identifier], None)
@@ -152,7 +156,7 @@ async def _finished(runtime: Runtime, identifier: str, *, here: bool) -> Mapping
 
 
 async def _tell_standing(runtime: Runtime, identifier: str, *, here: bool) -> None:
-    """Tells, once for each change, what the run waits for. Looks seldom: the end of the run is not found here."""
+    """Print what the run waits for, once per change. Polls slowly: the end of the run is detected elsewhere."""
     told: Any = None
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -164,7 +168,7 @@ async def _tell_standing(runtime: Runtime, identifier: str, *, here: bool) -> No
         try:
             run = await find_run(looking(runtime.reader), identifier)
         except StoreUnavailable:
-            continue  # the store's own log tells of the outage
+            continue  # the store logs the outage itself
         if run is None or run["state"] in FINAL_RUN_STATES:
             return
         standing = (run["state"], run["attempts"], run["due_at"])
@@ -173,10 +177,10 @@ async def _tell_standing(runtime: Runtime, identifier: str, *, here: bool) -> No
             error = run["error"] or {}
             why = f": {failure_line(error)}" if error else ""
             say(f"{run['state']}, {run['reason'] or 'no reason given'}{why}")
-        if not warned and run["state"] == "ready" and loop.time() - begun > NOBODY_TOOK_IT_AFTER:
+        if not warned and run["state"] == "ready" and loop.time() - begun > UNCLAIMED_AFTER:
             warned = True
             say(
-                f"nobody took it yet: do the workers on this store have app {runtime.app.name}? --here runs it in this process"
+                f"no worker has claimed the run yet: do the workers on this store have app {runtime.app.name}? --here runs it in this process"
             )
 
 

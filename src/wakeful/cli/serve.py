@@ -1,4 +1,4 @@
-"""serve: HTTP and a worker in one process."""
+"""serve: the HTTP API and a worker in one process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wakeful.cli.working import (
     guard_app,
     is_open,
     make_runtime,
-    paused_before_anything,
+    pause_before_start,
     pauses,
     prepare,
     start_patiently,
@@ -61,20 +61,22 @@ def serve(arguments: argparse.Namespace) -> int:
 serve_command = Command(
     declare_serve,
     serve,
-    "Beyond loopback (--host 0.0.0.0) it wants a token: WAKEFUL_TOKEN=… wakeful serve APP --host 0.0.0.0",
+    "Listening beyond loopback (--host 0.0.0.0) requires a token: WAKEFUL_TOKEN=… wakeful serve APP --host 0.0.0.0",
 )
 
 
 async def _serve(
     app: Declarations, arguments: argparse.Namespace, listener: socket.socket, lifeline: int | None, stopping: Stopping
 ) -> int:
-    """1. Open the store, or find it away; pause, if that is wanted. 2. Answer HTTP: /readyz tells which. 3. Work. 4. Stop when asked."""
+    """1. Open the store, or note that it is unavailable; pause if asked to. 2. Answer HTTP; /readyz reports the state.
+    3. Work. 4. Stop when asked.
+    """
     runtime = make_runtime(app, arguments)
     if lifeline is not None:
         asyncio.get_running_loop().add_reader(lifeline, stop_when_dev_is_gone, lifeline, stopping)
     try:
         opened = await is_open(runtime)
-        paused_by = await paused_before_anything(runtime, pauses(arguments), opened=opened)
+        paused_by = await pause_before_start(runtime, pauses(arguments), opened=opened)
         if opened:
             await guard_app(runtime, serves=True)
         http = create(
@@ -98,7 +100,7 @@ async def _serve(
                     announce(f"webhook {address}{path} ({one.verifier.name})")
                 if runtime.webhooks.endpoints and token() is None:
                     announce(
-                        "no token: only webhooks and health are answered; WAKEFUL_TOKEN opens the rest (`wakeful token`)"
+                        "no token: only webhooks and health checks are served; set WAKEFUL_TOKEN to serve the rest (`wakeful token` prints one)"
                     )
                 await first_of(stopping.asked.wait(), asyncio.shield(serving))
                 server.should_exit = True
@@ -107,7 +109,7 @@ async def _serve(
             await server.stop(serving, stopping)
     finally:
         await close(runtime)
-    if lifeline is None:  # else `wakeful dev` has its own words
+    if lifeline is None:  # otherwise `wakeful dev` prints its own message
         say("stopped")
     return stopping.exit_code
 

@@ -1,4 +1,4 @@
-"""`wakeful token`: a new token for the HTTP side. Nothing is stored: whoever starts the server sets it."""
+"""`wakeful token`: print a new token for the HTTP API. Nothing is stored; set it where the server is started."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def execute(arguments: argparse.Namespace) -> int:
 token_command = Command(
     declare,
     execute,
-    "Set it as WAKEFUL_TOKEN where the server and its clients run. To replace one: set the new one as WAKEFUL_TOKEN_NEXT on all servers, "
+    "Set it as WAKEFUL_TOKEN where the server and its clients run. To replace a token, set the new one as WAKEFUL_TOKEN_NEXT on all servers, "
     "then as WAKEFUL_TOKEN of all clients, then as WAKEFUL_TOKEN of the servers.",
 )

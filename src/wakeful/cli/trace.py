@@ -1,4 +1,4 @@
-"""trace: one run as a tree."""
+"""trace: show a run as a tree."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from wakeful.why.words import under
 
 Shown = Mapping[str, Any]
 
-# What people did, by the verb that is stored.
+# The stored verb of an operation, in words.
 DONE = {
     "replay": "replayed",
     "again": "done again",
@@ -57,9 +57,9 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "id",
         metavar="ID",
-        help="a run's id or the beginning of it; or that of an event, an effect, a delivery, an approval or an alarm",
+        help="id of a run, event, effect, delivery, approval or alarm; the beginning of a run's id is enough",
     )
-    parser.add_argument("--full", action="store_true", help="whole values, and the tracebacks of errors")
+    parser.add_argument("--full", action="store_true", help="show whole values and the tracebacks of errors")
     add_json(parser)
     add_store(parser)
 
@@ -67,7 +67,7 @@ def declare(parser: Parser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     runs = read(chosen_store(arguments), lambda reads: runs_meant(reads, arguments.id))
     if not runs:
-        message = no_run(arguments.id) if runs is None else none_of_it(arguments.id)
+        message = no_run(arguments.id) if runs is None else no_run_of(arguments.id)
         raise NotFound(message)
     if arguments.json:
         print_json(runs[0] if len(runs) == 1 else {"runs": runs})
@@ -78,21 +78,21 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def none_of_it(identifier: str) -> str:
-    return f'no run belongs to "{plain(identifier)}": `wakeful why {plain(identifier)}` tells what became of it'
+def no_run_of(identifier: str) -> str:
+    return f'no run belongs to "{plain(identifier)}": `wakeful why {plain(identifier)}` explains what happened to it'
 
 
-trace_command = Command(declare, execute, "wakeful why ID tells the same in sentences.")
+trace_command = Command(declare, execute, "`wakeful why ID` explains the same in sentences.")
 
 
 class Drawing:
-    """Draws a run. Each line is cut to the terminal's width, unless everything was asked for."""
+    """Draws a run. Lines are cut to the terminal's width, unless --full is given."""
 
     def __init__(self, out: Console, *, full: bool) -> None:
         self._full = full
         self._width = CUT_WHEN_PIPED if is_piped(out) else out.width
         self._present = now()
-        self._told: set[tuple[Any, Any]] = set()  # errors that were shown whole
+        self._told: set[tuple[Any, Any]] = set()  # errors that were shown in full
 
     def tree(self, run: Shown) -> Tree:
         self._told.clear()
@@ -159,7 +159,7 @@ class Drawing:
             branch.add(Text.assemble(("data ", "dim"), self._value(event["data"], 13)))
 
     def _history(self, tree: Tree, run: Shown) -> None:
-        """Attempts that did not end it well, and what people did in between. How it ended now is told at the end."""
+        """Failed attempts, and the operations of people in between. The last outcome is shown at the end."""
         remedies = list(run["remedies"])
         for number, attempt in enumerate(run["history"], start=1):
             while remedies and (moment(remedies[0]["done_at"]) or 0) < (moment(attempt["ended_at"]) or 0):
@@ -201,7 +201,7 @@ class Drawing:
             self._error(failed, one)
 
     def _attempt(self, tree: Tree, number: int, attempt: Shown) -> None:
-        words = {"retried": "failed", "released": "given back", "waited": "put away", "crashed": "its process died"}
+        words = {"retried": "failed", "released": "given back", "waited": "suspended", "crashed": "its process died"}
         line = Text.assemble(
             (f"attempt {number} ", "dim"),
             (
@@ -214,7 +214,7 @@ class Drawing:
         self._error(branch, attempt["error"])
 
     def _change(self, tree: Tree, change: Shown | None) -> None:
-        """It met other code than it began with."""
+        """The run met code that differs from the code it began with."""
         if change is None:
             return
         branch = tree
@@ -236,7 +236,7 @@ class Drawing:
         if step["waits_for"] is not None and (words := waits_for(step["waits_for"])):
             branch.add(Text(self._fit(plain(words), 8)))
         if (misfit := (step["waits_for"] or {}).get("misfit")) is not None:
-            told = f"could not tell of event {misfit['event']}: {misfit['reason']}"
+            told = f"could not evaluate event {misfit['event']}: {misfit['reason']}"
             branch.add(Text(self._fit(plain(told), 8), style="yellow"))
         if step["state"] == "done" and step["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
@@ -290,7 +290,7 @@ class Drawing:
                 branch = tree.add(Text.assemble(state(run["state"]), f"  {plain(run['reason'] or '')}{due}"))
                 if (cancel := run["cancel"]) is not None:
                     who = f"failed: {cancel['note']}" if cancel["by"] == ON_FAILURE else f"cancelled by {cancel['by']}"
-                    branch.add(Text(self._fit(plain(f"{who}; what it did is undone first"), 8), style="yellow"))
+                    branch.add(Text(self._fit(plain(f"{who}; its effects are undone first"), 8), style="yellow"))
                 if run["state"] == "held" and run["output"] is not None:
                     tree.add(Text.assemble(("output ", "dim"), self._value(run["output"], 11)))
 
@@ -303,7 +303,7 @@ class Drawing:
         else:
             lines = [failure_line(error)] if said in self._told else failure_lines(error)
             branch.add(Text("\n".join(self._fit(line, 8) for line in lines), style="red"))
-        self._told.add(said)  # the run ends with the error of its step: once whole is enough
+        self._told.add(said)  # a run ends with the error of its step; show it in full once
 
     def _value(self, thing: Any, taken: int) -> str:
         return value(thing) if self._full else value(thing, self._width - taken)
@@ -313,7 +313,7 @@ class Drawing:
 
 
 def waits_for(awaited: Shown) -> str:
-    """Whom a wait can be ended by; nobody ends a sleep."""
+    """What ends this wait; empty for a sleep."""
     if "child" in awaited:
         return f"for run {awaited['child']} of agent {awaited['agent']}"
     if "question" in awaited:
@@ -327,7 +327,9 @@ def waits_for(awaited: Shown) -> str:
 
 
 def said_of(step: Shown) -> Any:
-    """The arguments of a step. Those of the run's own calls are without what was not given, and what the name says already."""
+    """The arguments of a step. For the run's own calls, without arguments that were omitted or that the name already
+    contains.
+    """
     given, verb = step["arguments"], step["name"].partition(" ")[0].partition("#")[0]
     if not isinstance(given, list):
         return given
@@ -335,7 +337,7 @@ def said_of(step: Shown) -> Any:
         case "emit" if " " in step["name"]:
             given = given[1:]
         case "ask" if len(given) == 3 and isinstance(given[2], str | None):
-            given = given[:2]  # without the schema of the answer
+            given = given[:2]  # drop the schema of the answer
         case "call" | "wait_for" if " " in step["name"]:
             pass
         case _:
@@ -344,5 +346,5 @@ def said_of(step: Shown) -> Any:
 
 
 def by_another(one: Shown, run: str) -> list[str]:
-    """A family of runs has one ledger: whose effect or message it is, if it is not this run's own."""
+    """Runs of one family share effects and deliveries: name the run that owns this one, unless it is the run shown."""
     return [] if one["run"] == run else [f"by run {plain(one['run'])}"]

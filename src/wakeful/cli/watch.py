@@ -1,7 +1,7 @@
-"""watch: look whether what is expected has happened, in a process of its own.
+"""watch: check expectations in a separate process.
 
-Without APP it needs nothing but the store: it judges, raises alarms, and pings. With APP it also does what Wakeful's own agents
-do, such as telling people of alarms; the app's agents are left to its workers.
+Without APP it needs only the store: it checks expectations, raises alarms, and pings. With APP it also runs Wakeful's
+own agents, such as the one that sends alarms to people; the app's agents are left to its workers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from wakeful.api.health import Silent, health_routes
 from wakeful.cli.http_server import HttpServer
 from wakeful.cli.listening import add_address, bind, url_of
-from wakeful.cli.working import WILL_NOT_PASS, close, first_of, is_open, prepare, start_patiently
+from wakeful.cli.working import PERMANENT_ERRORS, close, first_of, is_open, prepare, start_patiently
 from wakeful.clock import SECOND, Microseconds, SystemClock, readable
 from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.http.security import ApiSettings, Guard, refuse_open_binding
@@ -47,10 +47,12 @@ def declare(parser: Parser) -> None:
     add_app(parser, optional=True)
     add_store(parser)
     parser.add_argument(
-        "--every", metavar="TIME", type=seconds, default=EVERY / SECOND, help="look at least so often (default 1m)"
+        "--every", metavar="TIME", type=seconds, default=EVERY / SECOND, help="check at least this often (default: 1m)"
     )
     parser.add_argument(
-        "--ping", metavar="URL", help="tell this URL of each look, and URL/fail if one fails; else WAKEFUL_PING"
+        "--ping",
+        metavar="URL",
+        help="request this URL after each check, and URL/fail if a check fails (default: WAKEFUL_PING)",
     )
     add_address(parser, port=None)
     add_logs(parser)
@@ -59,7 +61,7 @@ def declare(parser: Parser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     if arguments.every < SHORTEST:
-        message = f"--every: at least {SHORTEST:g} s between two looks"
+        message = f"--every: must be at least {SHORTEST:g} s"
         raise UsageError(message)
     app = prepare(arguments) if arguments.app is not None else None
     if app is None:
@@ -80,7 +82,7 @@ def execute(arguments: argparse.Namespace) -> int:
 watch_command = Command(
     declare,
     execute,
-    "With --port it answers /healthz and /readyz there; the latter is red when the last good look is too long ago.",
+    "With --port it serves /healthz and /readyz; /readyz fails when the last successful check is too old.",
 )
 
 
@@ -92,7 +94,7 @@ async def _watch(
     stopping: Stopping,
 ) -> int:
     every = round(arguments.every * SECOND)
-    if ping is not None:  # whoever cannot even begin is heard of too
+    if ping is not None:  # a watcher that fails to start is reported too
         await ping.start()
     try:
         if app is None:
@@ -113,7 +115,7 @@ async def _watch_store(
     listener: socket.socket | None,
     stopping: Stopping,
 ) -> None:
-    """All that is stored, with nobody's code."""
+    """Watch everything in the store, without an app's code."""
     from wakeful.resources.desk import Reads
     from wakeful.stores.opening import open_database
     from wakeful.stores.store import DatabaseStore
@@ -134,16 +136,16 @@ async def _watch_store(
 
 
 async def _opened(store: DatabaseStore, ping: Ping | None, stopping: Stopping) -> bool:
-    """Open the store, however long it is away. False: we were asked to stop before."""
+    """Open the store, waiting while it is unavailable. False if asked to stop first."""
     while not stopping.asked.is_set():
         try:
             await store.open(migrate=False)
         except StoreUnavailable as error:
-            if store.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
+            if store.dialect == "sqlite" or type(error.__cause__).__name__ in PERMANENT_ERRORS:
                 raise
-            note_outage(logger_of(), "the store is away; waiting for it", error)
+            note_outage(logger_of(), "the store is unavailable; waiting for it", error)
             if ping is not None:
-                ping.signal("fail", "the store is away")
+                ping.signal("fail", "the store is unavailable")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stopping.asked.wait(), AGAIN_AFTER)
         else:
@@ -159,7 +161,7 @@ async def _watch_app(
     listener: socket.socket | None,
     stopping: Stopping,
 ) -> None:
-    """All that is stored, and the work of Wakeful's own agents for this app."""
+    """Watch everything in the store, and run Wakeful's own agents for this app."""
     from wakeful.runtime import Runtime
 
     runtime = Runtime(app, store=arguments.store, watching=True, watch_every=every, ping=ping)
@@ -179,7 +181,7 @@ async def _watch_app(
 async def health(
     host: str, listener: socket.socket | None, watcher: Watcher, reads: Reads, stopping: Stopping, parts: Silent = dict
 ) -> AsyncIterator[None]:
-    """What a supervisor asks, answered for as long as the block lasts."""
+    """Answer the health checks of a supervisor inside the block."""
     if listener is None:
         yield
         return

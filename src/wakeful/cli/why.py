@@ -1,4 +1,4 @@
-"""why: the whole story of an event, a run, an effect, a delivery, an alarm, a schedule or a reminder."""
+"""why: explain what happened to an event, a run, an effect, a delivery, an alarm, a schedule or a reminder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def declare(parser: Parser) -> None:
     parser.add_argument(
         "identifier",
         metavar="ID",
-        help="an event's id or key; a run's, effect's, delivery's, approval's, alarm's or reminder's id or the beginning of it; a schedule's or a source's name; or what is expected",
+        help="id or key of an event; id, or its beginning, of a run, effect, delivery, approval, alarm or reminder; name of a schedule, source or expectation",
     )
     add_json(parser)
     add_store(parser)

@@ -1,4 +1,4 @@
-"""worker: work without HTTP. Only with --port it loads a server, for /healthz and /readyz."""
+"""worker: run agents without HTTP. Only --port loads a server, for /healthz and /readyz."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wakeful.cli.working import (
     guard_app,
     is_open,
     make_runtime,
-    paused_before_anything,
+    pause_before_start,
     pauses,
     prepare,
     start_patiently,
@@ -48,7 +48,7 @@ def worker(arguments: argparse.Namespace) -> int:
         return live(lambda stopping: _work(app, arguments, listener, stopping))
 
 
-worker_command = Command(declare_worker, worker, "With --port it answers /healthz and /readyz there, and nothing else.")
+worker_command = Command(declare_worker, worker, "With --port it serves /healthz and /readyz, and nothing else.")
 
 
 async def _work(
@@ -59,7 +59,7 @@ async def _work(
     serving: asyncio.Task[None] | None = None
     try:
         opened = await is_open(runtime)
-        paused_by = await paused_before_anything(runtime, pauses(arguments), opened=opened)
+        paused_by = await pause_before_start(runtime, pauses(arguments), opened=opened)
         if opened:
             await guard_app(runtime, serves=False)
         if listener is not None:

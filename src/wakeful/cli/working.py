@@ -1,4 +1,4 @@
-"""A runtime at work under a command: opened patiently, stopped politely."""
+"""Runs a runtime for a command: waits for the store at start-up, and stops gracefully."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ FIRST_WAIT = 0.25
 LONGEST_WAIT = 5.0
 STOPPING_TAKES_AT_MOST = 20.0
 SHOWN_RUNS = 4
-# Why a database refuses us that no waiting will change: better said at once than every five seconds.
-WILL_NOT_PASS = {
+# Errors of a database that waiting will not fix: fail at once instead of retrying every five seconds.
+PERMANENT_ERRORS = {
     "InvalidPasswordError",
     "InvalidAuthorizationSpecificationError",
     "InvalidCatalogNameError",
@@ -39,28 +39,35 @@ WILL_NOT_PASS = {
 
 
 def add_working(parser: Parser) -> None:
-    """The options of everything that works."""
+    """The options of every command that runs agents."""
     add_app(parser)
     add_store(parser)
     parser.add_argument(
-        "--in-flight", metavar="N", type=whole_number(1), help="so many runs at a time (default: the app's)"
+        "--in-flight",
+        metavar="N",
+        type=whole_number(1),
+        help="run at most N runs at a time (default: the app's setting)",
     )
     parser.add_argument(
         "--grace",
         metavar="TIME",
         type=seconds,
         default=DEFAULT_GRACE,
-        help="how long what runs may go on after Ctrl-C, like 30s (default: 10s, and 2s for `dev`)",
+        help="how long running runs may continue after Ctrl-C, like 30s (default: 10s; 2s for `dev`)",
     )
     add_logs(parser)
 
 
 def add_paused(parser: Parser) -> None:
-    parser.add_argument("--paused", action="store_true", help="pause all of the app first, until `wakeful resume all`")
+    parser.add_argument(
+        "--paused", action="store_true", help="start with the whole app paused, until `wakeful resume all`"
+    )
 
 
 def prepare(arguments: argparse.Namespace) -> Declarations:
-    """Logs, then the app. All commands log at info by default: the channel `log` writes its messages at that level."""
+    """Configure logs, then load the app. The default level is info: the channel `log` writes its messages at that
+    level.
+    """
     from wakeful.loading import load_app
 
     start_logs(arguments)
@@ -74,7 +81,7 @@ def make_runtime(app: Declarations, arguments: argparse.Namespace, **options: An
     from wakeful.runtime import Runtime
 
     runtime = Runtime(app, store=arguments.store, grace=arguments.grace, has_token=token() is not None, **options)
-    app.runtime = runtime  # app.emit() inside a handler goes through this one
+    app.runtime = runtime  # app.emit() inside a handler uses this runtime
     return runtime
 
 
@@ -86,45 +93,45 @@ def describe(runtime: Runtime) -> str:
 
 
 async def is_open(runtime: Runtime) -> bool:
-    """Try to open the store. False: it is away for now. What waiting cannot mend is raised."""
+    """Try to open the store. False if it is unavailable for now; raises errors that waiting will not fix."""
     try:
         await runtime.open()
     except StoreUnavailable as error:
-        if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in WILL_NOT_PASS:
+        if runtime.database.dialect == "sqlite" or type(error.__cause__).__name__ in PERMANENT_ERRORS:
             raise
-        note_outage(logger_of(), "the store is away; waiting for it", error)
+        note_outage(logger_of(), "the store is unavailable; waiting for it", error)
         return False
     return True
 
 
 def spare_the_collector() -> None:
-    """What is loaded by now stays for good: Python's garbage collector need not look at all of it again and again, which
-    cost a busy worker some percent, and every now and then a pause of many milliseconds.
+    """Exclude everything loaded so far from garbage collection, which cost a busy worker some percent, and now and then
+    a pause of many milliseconds.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*USUAL_PACE)  # the command line had slowed it for the start
+    gc.set_threshold(*USUAL_PACE)  # the command line slowed it down for the start
 
 
 def pauses(arguments: argparse.Namespace) -> str | None:
-    """Who pauses the app before it begins, if somebody does."""
+    """The operator who pauses the app before it starts, or None."""
     return operator_of(arguments) if arguments.paused else None
 
 
 async def pause_first(runtime: Runtime, operator: str) -> None:
-    """Nothing is claimed before somebody has looked around."""
+    """Pause the app, so that an operator can look around before the first run is claimed."""
     from wakeful.resources.desk import Desk
     from wakeful.resources.pauses import change_one
     from wakeful.stores.request import Actor
 
     desk = Desk(runtime.reader, Actor(operator, "cli"), runtime.store, "started with --paused")
     await change_one(desk, runtime.app.name, None, paused=True)
-    say("paused: `wakeful resume all` lets it begin")
+    say("paused: start with `wakeful resume all`")
 
 
-async def paused_before_anything(runtime: Runtime, operator: str | None, *, opened: bool) -> str | None:
-    """Pause before anybody can ask: who sees us ready may resume at once, and what is paused after that stays so. Who is
-    still to pause it comes back, where the store is away.
+async def pause_before_start(runtime: Runtime, operator: str | None, *, opened: bool) -> str | None:
+    """Pause before the process reports ready, because an operator who sees it ready may resume at once, and a later
+    pause would undo that. Returns the operator who is still to pause it if the store is unavailable.
     """
     if operator is not None and opened:
         try:
@@ -136,7 +143,7 @@ async def paused_before_anything(runtime: Runtime, operator: str | None, *, open
 
 
 async def guard_app(runtime: Runtime, *, serves: bool) -> None:
-    """Before the first run: no program that a run starts is there yet. Where the store is away, once it is there."""
+    """Called before the first run, so before a run can start a program; if the store is unavailable, once it is there."""
     from wakeful.operations.guarding import guard
 
     tokens, process = (token(), next_token()), runtime.membership.process
@@ -144,7 +151,7 @@ async def guard_app(runtime: Runtime, *, serves: bool) -> None:
 
 
 async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool, paused_by: str | None = None) -> bool:
-    """Open and start, again and again until the store is there. False when we were asked to stop before."""
+    """Open and start, retrying until the store is available. False if asked to stop first."""
     log = logger_of()
     wait = FIRST_WAIT
     while not stopping.asked.is_set():
@@ -152,10 +159,10 @@ async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool,
             try:
                 if paused_by is not None:
                     await pause_first(runtime, paused_by)
-                    paused_by = None  # once: a person may have resumed it by the next time round
+                    paused_by = None  # only once: an operator may resume before the next iteration
                 await runtime.start()
             except StoreUnavailable as error:
-                note_outage(log, "the store is away; waiting for it", error)
+                note_outage(log, "the store is unavailable; waiting for it", error)
                 await runtime.membership.leave()
             else:
                 spare_the_collector()
@@ -169,7 +176,7 @@ async def start_patiently(runtime: Runtime, stopping: Stopping, *, opened: bool,
 
 
 async def stop_politely(runtime: Runtime, stopping: Stopping, grace: float) -> None:
-    """Let what runs finish, and give it back when the time is over or somebody is in a hurry."""
+    """Let running runs finish; release them when the grace period is over or the operator presses Ctrl-C again."""
     runs = runtime.worker.in_flight
     if runs:
         names = ", ".join(f"{run.agent} {run.id[:SHOWN_OF_AN_ID]}" for run in runs[:SHOWN_RUNS])
@@ -180,7 +187,7 @@ async def stop_politely(runtime: Runtime, stopping: Stopping, grace: float) -> N
 
 
 async def first_of(*waits: Awaitable[object]) -> None:
-    """Wait until one of these is over."""
+    """Wait until the first of these ends, and cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -191,11 +198,11 @@ async def first_of(*waits: Awaitable[object]) -> None:
 
 
 async def close(runtime: Runtime) -> None:
-    """Give back, say goodbye, close. A database that is away cannot keep us for ever."""
+    """Release runs, sign off and close, within a time limit in case the database is unavailable."""
     try:
         async with asyncio.timeout(STOPPING_TAKES_AT_MOST):
             await runtime.stop(0)
     except TimeoutError:
-        say("the store does not answer; what this process held is free when its lease is over")
+        say("the store does not answer; the runs of this process are free when its lease expires")
     finally:
         runtime.app.runtime = None

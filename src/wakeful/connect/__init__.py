@@ -1,1 +1,1 @@
-"""One folder for each outside service: how its requests are verified, models of what it sends, its trigger."""
+"""One folder for each outside service: its verifier, models of what it sends, its trigger."""

@@ -1,4 +1,4 @@
-"""What the models have in common."""
+"""Base classes of the models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pydantic.alias_generators import to_camel
 
 
 class Sent(BaseModel):
-    """Something that a sender sent. Fields that are not named here are kept."""
+    """Data that a sender sent. Fields that are not declared are kept."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class SentInCamelCase(Sent):
-    """The same, of a sender whose names are written likeThis."""
+    """The same, for a sender that names fields likeThis."""
 
     model_config = ConfigDict(extra="allow", alias_generator=to_camel, populate_by_name=True)

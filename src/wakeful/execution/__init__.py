@@ -1,1 +1,1 @@
-"""Doing the work: claim, run the handler step by step, and settle how it ended."""
+"""Execution: claims runs, runs their handlers step by step, and stores how they ended."""

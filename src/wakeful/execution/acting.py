@@ -1,4 +1,4 @@
-"""`run.act` and `run.stage`: which operation a use of an action is, and what happens to it now or with the commit."""
+"""`run.act` and `run.stage`: the identity of each use of an action, and what happens to it, now or with the commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wakeful.values import digest_of_arguments
 
 
 async def act(attempt: Attempt, action: Action[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """The result of an effect: from the ledger, or from doing it now."""
+    """The result of an effect: from the ledger, or from performing it now."""
     identifier, text = _operation(attempt, "run.act", action, arguments, keywords)
     if attempt.to_stop is not None:
         await attempt.begin_nothing_more()
@@ -35,7 +35,7 @@ async def act(attempt: Attempt, action: Action[..., Any], arguments: tuple[Any, 
         attempt.stop(asked)
         raise asyncio.CancelledError from None
     except asyncio.CancelledError:
-        if attempt.interrupted is None:  # the handler stopped waiting: it may ask again, or the end of its run will
+        if attempt.interrupted is None:  # the handler stopped waiting: it may ask again, or the run's end settles it
             attempt.ledger.cut_off(identifier)
         raise
     finally:
@@ -43,14 +43,14 @@ async def act(attempt: Attempt, action: Action[..., Any], arguments: tuple[Any, 
 
 
 async def _opened(attempt: Attempt, action: Action[..., Any], identifier: str, text: str) -> Effect:
-    """The intent, on disk. A handler that stops waiting just now does not leave an intent behind that it does not know of."""
+    """Store the intent. If the handler stops waiting meanwhile, no intent is left behind that the ledger does not know."""
     opening = asyncio.ensure_future(open_effect(attempt, action, identifier, text))
     try:
         return attempt.ledger.enter(await asyncio.shield(opening))
     except asyncio.CancelledError:
         if attempt.interrupted is None:
             effect = attempt.ledger.enter(await opening)
-            if effect.state == "intent":  # and not one that was stored before, and is over
+            if effect.state == "intent":  # not an effect that was stored before and is over
                 effect.state, effect.reason = "retrying", "not begun"
                 await save_effect(attempt, effect)
         else:
@@ -59,18 +59,18 @@ async def _opened(attempt: Attempt, action: Action[..., Any], identifier: str, t
 
 
 def stage(attempt: Attempt, action: Action[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """Put an effect aside until the run commits."""
+    """Keep an effect until the run commits."""
     attempt.refuse_inside("run.stage")
     attempt.refuse_when_over()
     identifier, text = _operation(attempt, "run.stage", action, arguments, keywords)
-    action.read(text)  # what does not fit is refused here
+    action.read(text)  # refuses unfit arguments now
     known = attempt.ledger.find(identifier)
     if known is not None and known.state == "confirmed":
-        return  # by an earlier run of this family
+        return  # an earlier run with the same root did it
     if known is not None and not never_begun(known):
         if known.state == "abandoned":
             raise abandoned(known)
-        effect = known  # begun before, and not over: it goes on from there
+        effect = known  # begun before and not over: it continues from there
     else:
         effect = new_effect(attempt, action, identifier, text)
         effect.state = "staged"
@@ -80,7 +80,9 @@ def stage(attempt: Attempt, action: Action[..., Any], arguments: tuple[Any, ...]
 
 
 def object_to_changes(attempt: Attempt) -> None:
-    """At the end of the handler: staged effects whose arguments are not those of an earlier run of this family."""
+    """At the end of the handler: object to staged effects whose arguments differ from those of an earlier run of this
+    root.
+    """
     for effect in attempt.outgoing.effects:
         words = other_arguments(attempt.ledger.not_asked_for(effect.action), effect.arguments)
         if words is not None:
@@ -88,7 +90,9 @@ def object_to_changes(attempt: Attempt) -> None:
 
 
 async def settle_effects(attempt: Attempt, effects: Sequence[Effect]) -> None:
-    """Before the handler, what an earlier attempt left open; after it, what the handler stopped waiting for."""
+    """Settle open effects: before the handler those of earlier attempts, after it those that the handler stopped
+    waiting for.
+    """
     attempt.enter()
     try:
         await settle_open(attempt, effects)
@@ -100,13 +104,13 @@ async def settle_effects(attempt: Attempt, effects: Sequence[Effect]) -> None:
 
 
 def never_begun(effect: Effect) -> bool:
-    """Was it staged once, and dropped before its turn came?"""
+    """Whether the effect was staged and dropped before it was called."""
     return effect.state == "staged" or (effect.state == "abandoned" and effect.settled_by is None)
 
 
 def is_closed(effect: Effect | None) -> bool:
-    """Was it undone, or given up before it was ever called, when its run was cancelled? A handler that asks for it again means
-    a new one.
+    """Whether the effect was undone, or given up uncalled when its run was cancelled. A handler that asks for it again
+    means a new effect.
     """
     return effect is not None and (
         effect.state == "undone" or (effect.state == "abandoned" and effect.settled_by is None and not effect.staged)
@@ -116,7 +120,7 @@ def is_closed(effect: Effect | None) -> bool:
 def _operation(
     attempt: Attempt, call: str, action: Action[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[str, str]:
-    """The identity of the next use of an action, and its arguments as they are stored."""
+    """The identity of the next use of an action, and its arguments in stored form."""
     if not isinstance(action, Action):
         raise _no_action(call, action)
     attempt.refuse_inside(call)
@@ -131,11 +135,13 @@ def _operation(
     digested, text = digest_of_arguments(arguments, keywords, of=f"action {action.name}")
     base = f"act {action.name}:{digested}"
     if ledger.cut.get(base):
-        return ledger.cut[base].pop(0), text  # the handler had stopped waiting for it, and asks for it again
+        return ledger.cut[base].pop(0), text  # the handler had stopped waiting for it and asks for it again
     key, _ = record.next_key(f"act {action.name}", digested)
     identifier = digest(attempt.root, key)
     while is_closed(ledger.find(identifier)):
-        identifier = digest(identifier, "again")  # a new operation: the service has seen that one, and its undoing
+        identifier = digest(
+            identifier, "again"
+        )  # a new operation: the service has already seen the old one and its undo
     ledger.ask(identifier, base)
     return identifier, text
 
@@ -143,6 +149,6 @@ def _operation(
 def _no_action(call: str, given: object) -> NotAnAction:
     name = getattr(given, "__name__", repr(given))
     return NotAnAction(
-        f"{call} takes an action, and {name} is not one ({location(given) if callable(given) else type(given).__name__}). "
-        f"Did you mean to write @action above it? What only reads or computes is a step: run.step({name}, …)"
+        f"{call} takes an action, but {name} is not one ({location(given) if callable(given) else type(given).__name__}). "
+        f"Did you mean to write @action above it? A function that only reads or computes is a step: run.step({name}, …)"
     )

@@ -1,6 +1,6 @@
-"""What a user declares about a function that changes the outside world: `@action`, and the `Operation` it is handed.
+"""Declarations of functions that change the outside world: `@action`, and the `Operation` that an action is given.
 
-An action says how safe it is to try again, because only its author knows; `effects.py` acts on that.
+An action says how safe a retry is, because only its author knows; `effects.py` acts on that.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 Risk = Literal["low", "medium", "high"]
 SHORTEST = SECOND // 1000
-# Where an action is found again by its name, to settle what an earlier process left open. Declarations, not state.
+# Actions by name, so that effects that an earlier process left open can be settled. Declarations, not state.
 _declared: dict[str, Action[..., Any]] = {}
 _used: dict[tuple[str | None, str], Action[..., Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One use of an action by a run. `id` is the same however often it is tried: hand it on as the deduplication key."""
+    """One use of an action by a run. `id` stays the same over all tries: pass it on as the deduplication key."""
 
     id: str
     action: str
@@ -74,7 +74,7 @@ class Action(Generic[P, T]):
         self.signature = inspect.signature(function)
         self.written_at = location(function)
         self._parameters = _parameters(function)
-        self.key_reader: Callable[[Mapping[str, Any]], Any] | None = None  # of a once= that is an expression
+        self.key_reader: Callable[[Mapping[str, Any]], Any] | None = None  # set where once= is an expression
         _declared[self.reference] = self
 
     def __call__(self, operation: Operation, *arguments: P.args, **keywords: P.kwargs) -> Awaitable[T]:
@@ -85,8 +85,8 @@ class Action(Generic[P, T]):
         return f"<action {self.name} at {self.written_at}>"
 
     def read(self, text: str) -> tuple[list[Any], dict[str, Any]]:
-        """Arguments out of their stored text, as the types that the function declares. The first call reads them so too:
-        a later one must not get something else.
+        """Read arguments from their stored text, as the types that the function declares. The first call reads them
+        this way too, so that later calls get the same values.
         """
         stored = from_json(text)
         keywords = stored.pop()["**"] if stored and isinstance(stored[-1], dict) and "**" in stored[-1] else {}
@@ -109,7 +109,7 @@ class Action(Generic[P, T]):
 
 
 class Declares(Protocol):
-    """`@action(…)`: makes an action of a function, async or not."""
+    """The decorator that `@action(…)` returns: makes an action of a function, async or not."""
 
     @overload
     def __call__(self, function: Callable[Concatenate[Operation, P], Awaitable[T]], /) -> Action[P, T]: ...
@@ -118,19 +118,19 @@ class Declares(Protocol):
 
 
 def find_action(reference: str, app: str | None = None) -> Action[..., Any] | None:
-    """The action that was declared under a reference, if it still is: the one that this app uses, where several apps that one
-    function made each have their own.
+    """The action declared under a reference, or None. If one function made several apps, each with its own action of
+    that reference, the one that this app uses.
     """
     return _used.get((app, reference)) or _declared.get(reference)
 
 
 def uses(app: str, action: Action[..., Any]) -> None:
-    """An app was seen using an action."""
+    """Record that an app uses an action."""
     _used[app, action.reference] = action
 
 
 def module_of(function: Callable[..., Any]) -> str:
-    """The name of its module; that of the file, where the file is run as a program."""
+    """The name of the function's module; for a file that is run as a program, the file's name."""
     if function.__module__ != "__main__":
         return function.__module__
     file = getattr(sys.modules.get("__main__"), "__file__", None)
@@ -162,7 +162,11 @@ def action(
 def action(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a function as an action: `@action`, or `@action(safety="idempotent", risk="low")`.
 
-    Its first parameter is the `Operation`; the rest is what `run.act(fn, …)` and `run.stage(fn, …)` are given.
+    Its first parameter is the `Operation`. The others are the arguments of `run.act(fn, …)` and `run.stage(fn, …)`.
+
+    Options: name; safety (idempotent, reconcile or at_most_once, the default); risk (low, medium, high); find and
+    settle (for reconcile); idempotent_for; timeout; attempts; backoff; checks; dependency; undo; once and once_for (a
+    business key).
     """
     if function is not None:
         return _declare(function, {})
@@ -181,13 +185,13 @@ def _declare(function: Callable[..., Any], given: dict[str, Any]) -> Action[...,
 
 
 def _read_key(declared: Action[..., Any], once: str | Callable[..., Any], where: str) -> None:
-    """A text is CEL over the arguments; a function takes what the action takes, without the operation."""
+    """Check once=: a text is CEL over the arguments; a function takes the action's arguments without the operation."""
     parameters = list(declared.signature.parameters.values())[1:]
     if isinstance(once, str):
         declared.key_reader = compile_arguments(once, [one.name for one in parameters], where=f"{where}: once")
         return
     if inspect.iscoroutinefunction(once):
-        message = f"{where}: once={name_of(once)} is async: it is asked before the call, and must answer at once"
+        message = f"{where}: once={name_of(once)} is async: it is called before the action and must be a plain def"
         raise ConfigError(message)
     kinds = inspect.Parameter
     given = [one.name for one in parameters if one.kind in {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD}]
@@ -201,7 +205,7 @@ def _read_key(declared: Action[..., Any], once: str | Callable[..., Any], where:
         )
         raise ConfigError(message) from None
     except ValueError:
-        pass  # a builtin that does not tell its signature
+        pass  # a builtin without a readable signature
 
 
 def _refuse_without_operation(function: Callable[..., Any], where: str) -> None:
@@ -218,19 +222,19 @@ def _refuse_without_operation(function: Callable[..., Any], where: str) -> None:
         if annotation in (Operation, inspect.Parameter.empty, "Operation"):
             return
     message = (
-        f"{where}: an action's first parameter is its Operation, whose id the service needs to know a repetition again. "
+        f"{where}: an action's first parameter is its Operation, whose id lets the service recognise a repetition. "
         f"Write async def {name_of(function)}(op: Operation, …)"
     )
     raise ConfigError(message)
 
 
 def takes_result(undo: inspect.Signature, undone: inspect.Signature) -> bool:
-    """Does an undo want the result of what it undoes? Not if `result` is what one of the arguments is called."""
+    """Whether an undo wants the result of the undone effect. Not if one of the arguments is itself called `result`."""
     return "result" in undo.parameters and "result" not in undone.parameters
 
 
 def _refuse_unfit_undo(function: Callable[..., Any], undo: Any, where: str) -> None:
-    """It is called with an Operation and the arguments of what it undoes."""
+    """Refuse an undo that cannot be called with an Operation and the arguments of the undone action."""
     if undo is None:
         return
     inner = undo.function if isinstance(undo, Action) else undo
@@ -246,13 +250,13 @@ def _refuse_unfit_undo(function: Callable[..., Any], undo: Any, where: str) -> N
     except TypeError as error:
         message = (
             f"{where}: undo={name_of(inner)} ({location(inner)}) does not take what {name_of(function)} takes: {error}. "
-            "It is called with an Operation of its own and the same arguments; result= gets the result, if it has that"
+            "It is called with an Operation of its own and the same arguments, and with result= if it has that parameter"
         )
         raise ConfigError(message) from None
 
 
 def read_action_options(given: dict[str, Any], *, where: str) -> ActionOptions:
-    """Settings as given, checked."""
+    """Check the given settings. ConfigError for an unknown or unfit one."""
     known = {one.name for one in fields(ActionOptions)}
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -266,7 +270,7 @@ def read_action_options(given: dict[str, Any], *, where: str) -> ActionOptions:
         raise ConfigError(message)
     if (options.safety == "reconcile") != (options.find is not None):
         message = f"{where}: " + (
-            'safety="reconcile" needs find=, a function that looks whether it was done'
+            'safety="reconcile" needs find=, a function that checks whether the call was done'
             if options.find is None
             else f'find= is for safety="reconcile", this one is {options.safety}'
         )
@@ -304,7 +308,7 @@ def _read_option(name: str, value: Any, where: str) -> Any:
             raise ConfigError(message)
         return tuple(value)
     elif name == "dependency" and not (value is None or (isinstance(value, str) and value)):
-        message = f"{where}: dependency must be a text that is not empty, not {value!r}"
+        message = f"{where}: dependency must be a non-empty text, not {value!r}"
         raise ConfigError(message)
     elif name in {"find", "undo"} and not (value is None or callable(value)):
         message = f"{where}: {name} must be a function, not {value!r}"
@@ -313,7 +317,7 @@ def _read_option(name: str, value: Any, where: str) -> Any:
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, TypeAdapter[Any] | None]:
-    """The parameters after the operation, each with the reader of its annotation, where there is one."""
+    """The parameters after the operation, each with a reader for its annotation, or None."""
     names = list(inspect.signature(function).parameters)[1:]
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -323,6 +327,6 @@ def _parameters(function: Callable[..., Any]) -> dict[str, TypeAdapter[Any] | No
     for name in names:
         try:
             found[name] = TypeAdapter(hints[name]) if name in hints else None
-        except Exception:  # an annotation that pydantic cannot read is left alone
+        except Exception:  # pydantic cannot read this annotation: pass the value on unchecked
             found[name] = None
     return found

@@ -1,4 +1,4 @@
-"""What to do after a call of an action that did not return, by what its action declared. Pure: facts in, answer out."""
+"""What to do after a failed call of an action, by its declared safety. Pure: facts in, answer out."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from wakeful.errors import Denied, NotSent, Persistent, RateLimited
 from wakeful.execution.actions import Action, ActionOptions
 from wakeful.failures import TOO_MANY_REQUESTS, Classified, classify, http_status
 from wakeful.functions.options import UNKNOWN_ATTEMPTS
-from wakeful.functions.retry import Trouble, given_up, told_to_wait
+from wakeful.functions.retry import FailureStreak, given_up, told_to_wait
 from wakeful.stored_errors import words_of
 
 CLIENT_ERROR, SERVER_ERROR, REQUEST_TIMEOUT = 400, 500, 408
-NONE_YET = Trouble()
+NONE_YET = FailureStreak()
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class CallAgain:
     """Certainly not done, or harmless to repeat: call again after `delay`."""
 
     delay: Microseconds
@@ -28,37 +28,37 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """Ask `find` after `delay` whether it was done."""
+class AskFind:
+    """Ask `find` after `delay` whether the call was done."""
 
     delay: Microseconds
     find: Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Only a person can tell."""
+class HoldForPerson:
+    """Only a person can decide."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Fail:
-    """The other side refused it for good."""
+class CallFailed:
+    """The other side refused the call for good."""
 
     error: BaseException
 
 
-Next = Again | Look | Hold | Fail
+Next = CallAgain | AskFind | HoldForPerson | CallFailed
 
 
 def certainly_not_done(error: BaseException) -> bool:
-    """Did the call do nothing at all? Its author says so, or the service turned it away for now."""
+    """Whether the call certainly did nothing: its author says so, or the service turned it away for now."""
     return isinstance(error, NotSent | RateLimited) or http_status(error) == TOO_MANY_REQUESTS
 
 
 def refused_for_good(error: BaseException) -> bool:
-    """Did the other side, or the action's author, say no? Any other error may have come after the work was done."""
+    """Whether the other side, or the action's author, refused. Any other error may have come after the work was done."""
     status = http_status(error)
     if status is not None:
         return CLIENT_ERROR <= status < SERVER_ERROR and status not in {REQUEST_TIMEOUT, TOO_MANY_REQUESTS}
@@ -66,21 +66,21 @@ def refused_for_good(error: BaseException) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class EffectFacts:
-    """What the table needs to know of an effect: how old it is, and how long ago it was last called."""
+class CallFacts:
+    """The facts of an effect that decide: how old it is, and how long ago it was last called."""
 
     tries: int
     age: Microseconds
     since_call: Microseconds
-    doubtful: bool = False  # an earlier call may have been done
-    trouble: Trouble = NONE_YET  # the failures so far, this one included
+    doubtful: bool = False  # an earlier call may have succeeded
+    trouble: FailureStreak = NONE_YET  # the failures so far, this one included
     now: Microseconds = 0
 
 
 def after(
-    action: Action[..., Any], error: BaseException, facts: EffectFacts, *, chance: Callable[[float, float], float]
+    action: Action[..., Any], error: BaseException, facts: CallFacts, *, chance: Callable[[float, float], float]
 ) -> Next:
-    """The table of what to do after a call that did not return. Pure."""
+    """The next step after a call that raised. Pure."""
     options = action.options
     verdict = classify(error)
     pause = round(chance(0, options.backoff.ceiling(facts.tries)))
@@ -89,18 +89,18 @@ def after(
     why = f"{type(error).__name__}: {words_of(error)}"
     if certainly_not_done(error):
         counts = verdict.failure != "rate_limited"
-        if facts.doubtful:  # this call did nothing; but an earlier one may have
+        if facts.doubtful:  # this call did nothing, but an earlier one may have succeeded
             return settle(action, facts, pause=pause, why=why, verdict=verdict, counts=counts)
         ended = over_for_good(options, facts, verdict) if counts else None
-        return Again(pause, certain=True, counts=counts) if ended is None else Fail(error)
+        return CallAgain(pause, certain=True, counts=counts) if ended is None else CallFailed(error)
     if refused_for_good(error):
-        return Hold(f"{why}. But an earlier call of it may have been done") if facts.doubtful else Fail(error)
+        return HoldForPerson(f"{why}. But an earlier call may have succeeded") if facts.doubtful else CallFailed(error)
     return settle(action, facts, pause=pause, why=why, verdict=verdict)
 
 
-def over_for_good(options: ActionOptions, facts: EffectFacts, verdict: Classified | None) -> str | None:
-    """Why it is not called again, in words; None: it is. `verdict` is that of a call that failed; None where none did, because
-    its process died: without `attempts=` only the crashes of its run are counted then.
+def over_for_good(options: ActionOptions, facts: CallFacts, verdict: Classified | None) -> str | None:
+    """Why the action is not called again, in words; None if it is. `verdict` is that of the failed call. It is None if
+    the process died: then, without `attempts=`, only the crashes of the run are counted.
     """
     if options.attempts is not None:
         return None if facts.tries < options.attempts else f"Tried {facts.tries} times, {options.attempts} allowed"
@@ -112,23 +112,25 @@ def over_for_good(options: ActionOptions, facts: EffectFacts, verdict: Classifie
 
 def settle(
     action: Action[..., Any],
-    facts: EffectFacts,
+    facts: CallFacts,
     *,
     pause: Microseconds,
     why: str,
     verdict: Classified | None = None,
     counts: bool = True,
 ) -> Next:
-    """Nobody knows whether it was done: what its action declared for that."""
+    """It is unknown whether the call was done: act by the action's declared safety."""
     options = action.options
     if options.find is not None:
-        return Look(max(0, options.settle - facts.since_call), options.find)
+        return AskFind(max(0, options.settle - facts.since_call), options.find)
     if options.safety == "idempotent":
         if facts.age + pause >= options.idempotent_for:
             limit = readable(options.idempotent_for)
-            return Hold(f"{why}. It is known again by its id for {limit} only, and would be older than that")
+            return HoldForPerson(
+                f"{why}. The service recognises its id for {limit} only, and a retry would come later than that"
+            )
         ended = over_for_good(options, facts, verdict) if counts else None
         if ended is not None:
-            return Hold(f"{why}. {ended}")
-        return Again(pause, certain=False, counts=counts)
-    return Hold(f"{why}. Whether {action.name} was done is not known, and it may be done at most once")
+            return HoldForPerson(f"{why}. {ended}")
+        return CallAgain(pause, certain=False, counts=counts)
+    return HoldForPerson(f"{why}. It is unknown whether {action.name} was done, and it may be done at most once")

@@ -1,4 +1,4 @@
-"""The archive of one app: runs are written to it whole before housekeeping removes them."""
+"""The archive of one app: runs are written to it in full before housekeeping removes them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Archive:
         self._whole_runs = whole_runs
         self._store = store
         self._alarm = alarm
-        self._alarmed = True  # perhaps, by a process before this one
+        self._alarmed = True  # an earlier process may have raised the alarm
 
     async def write(self, families: Sequence[Family]) -> None:
-        """Append runs; on disk when this returns."""
+        """Append runs; they are on disk when this returns."""
         found = await self._whole_runs([run for family in families for run, _ in sorted(family.runs)])
         runs = [run for run in found if run is not None]
         if runs:
@@ -47,6 +47,6 @@ class Archive:
                 self._alarmed = False
 
     def note_trouble(self, text: str) -> None:
-        """It could not be written."""
+        """Raise the alarm that the archive cannot be written."""
         self._alarmed = True
         self._alarm(self._key, text)

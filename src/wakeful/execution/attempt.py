@@ -1,9 +1,9 @@
-"""One attempt of a run: one try, under one claim. The executor drives it, and everything that works for the run reaches it.
-The handler does not: it is given a `Run`.
+"""One attempt of a run: one try, under one claim. The executor drives it, and every part that works for the run uses
+it. The handler gets a `Run` instead.
 
-Two numbers decide when a run can be put away: calls that do something (`active`) and calls that only wait for time
+Two numbers decide when a run can leave memory: calls that do something (`active`) and calls that only wait for time
 (`_waits`). Once only waits are left, the attempt is interrupted by cancelling its task, never by raising through user
-code, and the run goes back to the store until the earliest wait is over.
+code, and the run goes back to the store until its earliest wait is over.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, Literal
 from wakeful.clock import Microseconds, seconds
 from wakeful.connect.rows.causes import cause_of
 from wakeful.errors import CancelAsked, ClaimLost, Persistent
-from wakeful.execution.circuits import Shut
+from wakeful.execution.circuits import CircuitOpen
 from wakeful.execution.ledger import EffectLedger
 from wakeful.execution.locks import locks_held
 from wakeful.execution.outgoing import Outgoing
 from wakeful.execution.record import Record
 from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
-from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.surroundings import RunSurroundings
 from wakeful.functions.retry import WAITS_IN_PLACE
 from wakeful.model import Claim, Event, Step
 from wakeful.policy.loops import depth_of, next_link
@@ -33,8 +33,8 @@ from wakeful.stores.verbs.waits import Wait
 
 Interruption = Literal["waiting", "deadline", "released", "lost", "held", "parked", "stuck", "cancelled"]
 
-# A call that has just ended may be on its way to the handler through tasks, gathers and groups, a turn of the event loop
-# for each: what it brings (the next call, or an error) comes before the run is put away.
+# The result of a call may still be on its way to the handler through tasks, gathers and groups, each taking a turn of
+# the event loop. What follows from it (the next call, or an error) must come before the run leaves memory.
 TURNS_BEFORE_LEAVING = 25
 BRANCHES_END_WITHIN = 1.0
 CURRENT: contextvars.ContextVar[Attempt] = contextvars.ContextVar("wakeful_attempt")
@@ -43,12 +43,12 @@ inside_transaction: contextvars.ContextVar[bool] = contextvars.ContextVar("wakef
 
 
 def current_attempt() -> Attempt:
-    """The attempt that this code is part of, for Wakeful's own handlers. LookupError outside of one."""
+    """The attempt that this code belongs to, for Wakeful's own handlers. LookupError outside of one."""
     return CURRENT.get()
 
 
 class Attempt:
-    """What one try of a run knows and has under way."""
+    """The state of one try of a run."""
 
     __slots__ = (  # a dict of so many names would take 2 kB for each run in flight
         "_branches",
@@ -90,7 +90,7 @@ class Attempt:
         self,
         claim: Claim,
         event: Event,
-        surroundings: Surroundings,
+        surroundings: RunSurroundings,
         *,
         state_model: type[Any] | None = None,
         events: list[Event] | None = None,
@@ -114,38 +114,38 @@ class Attempt:
         self.active = 0
         self.interrupted: Interruption | None = None
         self.held_for: str | None = None
-        self.parked_for: Shut | None = None
+        self.parked_for: CircuitOpen | None = None
         self.stuck_in: str | None = None
-        self.cut_off: Exception | None = None  # the interruption ended something that may not be done again by itself
+        self.cut_off: Exception | None = None  # the interruption ended work that must not be repeated without a person
         self.to_stop: CancelAsked | None = None
         self.releasing = False
-        self.locks_in_use: set[str] = set()  # that a branch of the handler has, or is asking for
+        self.locks_in_use: set[str] = set()  # held or requested by a branch of the handler
         self.over = False
-        self._calls = 0  # of actions, under way now
-        self._resting = 0  # of those that are active: calls that wait a moment in place
+        self._calls = 0  # calls of actions in flight
+        self._resting = 0  # active calls that wait in place
         self._waits: list[Microseconds] = []
         self._branches: set[asyncio.Task[Any]] = set()  # other tasks of the handler that are inside a call
-        self._under_way: list[str] = []  # steps, actions and transactions
+        self._under_way: list[str] = []  # steps, actions and transactions in flight
         self._random: Random | None = None
         self._log: RunLog | None = None
         self._cause: str | None = None
-        self.task: asyncio.Task[Any] | None = None  # the attempt is interrupted by cancelling it
+        self.task: asyncio.Task[Any] | None = None  # cancelled to interrupt the attempt
 
     # facts
 
     @property
     def root(self) -> str:
-        """The first run of its family."""
+        """The first run of its replays and forks; itself if there are none."""
         return self.claim.root
 
     @property
     def caused_by(self) -> Event:
-        """The event that everything from this run goes back to: of several, the one furthest down its chain."""
+        """The event that everything from this run goes back to: of several, the one deepest in its chain."""
         return self.event if len(self.events) == 1 else max(self.events, key=depth_of)
 
     @property
     def cause(self) -> str:
-        """A text that says which run did something. A change that comes back as an event is known by it."""
+        """A text that identifies this run. A change that comes back as an event is traced by it."""
         if self._cause is None:
             self._cause = cause_of(self.caused_by, app=self.app, agent=self.agent, run=self.id)
         return self._cause
@@ -165,11 +165,11 @@ class Attempt:
 
     @property
     def chance(self) -> Random:
-        """Where jitter comes from."""
+        """The source of jitter."""
         return self.surroundings.chance
 
     def inherited(self) -> dict[str, Any]:
-        """What an event takes over from the one that its run handles."""
+        """The attributes that a new event inherits from the event of this run."""
         cause = self.caused_by
         return {
             "causationid": cause.id,
@@ -179,21 +179,21 @@ class Attempt:
         }
 
     def name_of_agent(self, agent: Any) -> str | None:
-        """The name of an agent of the app, by that name or by its function; None when there is none."""
+        """The name of an agent of the app, by its name or its function; None if there is none."""
         agents = self.surroundings.agents
         if isinstance(agent, str):
             return agent if agent in agents else None
         return next((name for name, function in agents.items() if function is agent), None)
 
     def stand_in(self, declared: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function to call for a step, an action or its find: its own, unless a test put another in its place."""
+        """The function to call for a step, an action or its find: its own, unless a test replaced it."""
         stand_in = self.surroundings.stand_in
         return function if stand_in is None else stand_in(declared, function)
 
     # progress
 
     def progress(self) -> None:
-        """The run gets somewhere, so the stuck timer restarts."""
+        """Mark progress: the stuck timer restarts."""
         self.progress_at = self.clock.now()
 
     @property
@@ -203,7 +203,7 @@ class Attempt:
         return f"in {', '.join(names)}" if names else "outside of all steps"
 
     def interrupt_stuck(self, since: Microseconds, where: str) -> None:
-        """End this attempt, unless it has gone on since."""
+        """End this attempt, unless it has made progress since."""
         if self.progress_at == since:
             self.stuck_in = where
             self.interrupt("stuck")
@@ -212,11 +212,11 @@ class Attempt:
 
     @property
     def in_flight(self) -> int:
-        """How many `run.*` calls have not returned."""
+        """How many `run.*` calls have not returned yet."""
         return self.active + len(self._waits)
 
     def enter(self, *, marked: bool = True) -> None:
-        """A call begins. Without `marked` it marks its progress itself."""
+        """Begin a call. Without `marked` the caller marks progress itself."""
         if self.interrupted is not None or self.over or self.to_stop is not None:
             raise asyncio.CancelledError
         if inside_transaction.get():
@@ -230,7 +230,7 @@ class Attempt:
             self._branches.add(task)
 
     def exit(self) -> None:
-        """A call has ended."""
+        """End a call."""
         self.active -= 1
         self.progress_at = self.clock.now()
         if self._branches:
@@ -242,19 +242,19 @@ class Attempt:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """A call is under way for as long as the block lasts."""
+        """A call is in flight for the length of the block."""
         self.enter()
         try:
             yield
         except ClaimLost:
-            self.interrupt("lost")  # the handler may catch this error: it does nothing more all the same
+            self.interrupt("lost")  # the handler may catch this error; it must still do nothing more
             raise
         finally:
             self.exit()
 
     @contextlib.contextmanager
     def calling(self, call: str) -> Iterator[None]:
-        """As at_work, for a call that may wait for long."""
+        """Like at_work, for a call that may wait for long."""
         self.refuse_inside(call)
         self._refuse_lock(call)
         self.enter()
@@ -268,7 +268,7 @@ class Attempt:
 
     @contextlib.contextmanager
     def resting(self) -> Iterator[None]:
-        """A call waits in place for as long as the block lasts: a run that is to stop need not wait for it."""
+        """A call waits in place for the length of the block. A run that is being cancelled need not wait for it."""
         self._resting += 1
         try:
             self._stop_if_quiet()
@@ -277,36 +277,34 @@ class Attempt:
             self._resting -= 1
 
     def refuse_inside(self, call: str) -> None:
-        """Persistent inside a step: it does not run when it is read back, and its calls would shift to others."""
+        """Raise Persistent inside a step: a step does not run again on resume, so the calls after it would shift."""
         self.progress_at = self.clock.now()
         name = _inside_step.get()
         if name is not None and inside_transaction.get():
-            message = (
-                f"{call} inside run.transaction: it would not be the same again on resume. Pass it in as an argument"
-            )
+            message = f"{call} inside run.transaction: its value would differ on resume. Pass it in as an argument"
             raise Persistent(message)
         if name is not None:
-            message = f"{call} inside step {name}: it would not be the same again on resume. Pass it in as an argument"
+            message = f"{call} inside step {name}: its value would differ on resume. Pass it in as an argument"
             raise Persistent(message)
 
     def refuse_when_over(self) -> None:
-        """For calls that do not wait: an attempt that is over takes nothing more."""
+        """For calls that do not wait: an attempt that is over accepts nothing more."""
         if self.interrupted is not None or self.over:
             raise asyncio.CancelledError
 
     def _refuse_lock(self, call: str) -> None:
-        """A run that waits is put away, and a run that is put away has no lock."""
+        """Refuse a durable wait inside a lock: a waiting run leaves memory and cannot hold a lock."""
         held = locks_held(self.claim)
         if held:
             message = (
-                f'{call} inside run.lock("{held[-1].name}") of agent {self.agent}: a run that waits is put away, and would '
-                "lose the lock. Let it go first: wait before the block, or after it"
+                f'{call} inside run.lock("{held[-1].name}") of agent {self.agent}: a waiting run leaves memory and would '
+                "lose the lock. Wait before the block, or after it"
             )
             raise Persistent(message)
 
     def inside(self, name: str) -> contextvars.Token[str | None]:
-        """From here on, and until it is reset, the code that runs is a step's or a transaction's own. The caller marks the
-        progress: it knows the time.
+        """Mark that from here on a step's or a transaction's own code runs, until `outside`. The caller marks progress,
+        because it knows the time.
         """
         self._under_way.append(name)
         return _inside_step.set(name)
@@ -324,7 +322,7 @@ class Attempt:
         self._calls += 1
 
     def action_ends(self) -> None:
-        """An attempt that is to be held or parked lets actions that are under way come to their end first."""
+        """End the call of an action. An attempt that is to be held or parked lets actions in flight finish first."""
         self._calls -= 1
         if self._calls == 0 and self.interrupted in {"held", "parked"} and self.task is not None and not self.over:
             self.task.cancel()
@@ -332,7 +330,9 @@ class Attempt:
     # waits
 
     async def rest(self, step: Step, until: Microseconds, *, wait: Wait | None = None, in_place: bool = False) -> None:
-        """Until its time has come. If nothing else goes on the run is put away, unless the wait is short and `in_place` will do."""
+        """Wait until a time. If nothing else goes on, the run leaves memory, unless the wait is short and `in_place` is
+        allowed.
+        """
         delay = until - self.clock.now()
         if delay <= 0:
             return
@@ -350,19 +350,21 @@ class Attempt:
         finally:
             self.active += 1
             self._waits.remove(until)
-            if self.interrupted is None:  # its time has come, or the handler does not wait for it any longer
+            if self.interrupted is None:  # its time has come, or the handler stopped waiting for it
                 self.record.waiting.pop(step.key, None)
                 self.record.awaited.pop(step.key, None)
 
     async def wait_until(self, moment: Microseconds, step: Step) -> None:
-        """A short wait happens in place. A longer one is durable: if nothing else goes on, the run is put away."""
+        """Wait until a time. A short wait happens in place; a longer one is durable: if nothing else goes on, the run
+        leaves memory.
+        """
         if moment - self.clock.now() > WAITS_IN_PLACE:
             self.record.retrying[step.key] = step
         await self._pause(moment)
         self.record.retrying.pop(step.key, None)
 
     async def wait_for_effect(self, identifier: str, moment: Microseconds) -> None:
-        """As wait_until, for an effect, which is stored with its state already."""
+        """Like wait_until, for an effect, whose state is already stored."""
         self.ledger.due[identifier] = moment
         await self._pause(moment)
         self.ledger.due.pop(identifier, None)
@@ -386,43 +388,43 @@ class Attempt:
 
     # dependencies
 
-    async def may_call(self, dependency: str | None) -> Shut | None:
-        """Is the circuit of a dependency open? Then it is not to be called now."""
+    async def may_call(self, dependency: str | None) -> CircuitOpen | None:
+        """None if a dependency may be called now; CircuitOpen if its circuit is open."""
         circuits = self.surroundings.circuits
         return None if dependency is None or circuits is None else await circuits.ask(dependency, self.claim.seq)
 
-    async def called(self, dependency: str | None, error: BaseException | None = None) -> Shut | None:
-        """A dependency answered, or did not. If its circuit is open now, it is not to be called again."""
+    async def called(self, dependency: str | None, error: BaseException | None = None) -> CircuitOpen | None:
+        """Report how a call of a dependency ended. CircuitOpen if it must not be called again now."""
         circuits = self.surroundings.circuits
         if dependency is None or circuits is None or self.interrupted is not None:
             return None
-        if error is not None and self.surroundings.time_for_calls() <= 0:  # our own doing: the lease is over
+        if error is not None and self.surroundings.time_for_calls() <= 0:  # our own fault: the lease is over
             return None
         return await circuits.report(dependency, self.claim.seq, error)
 
-    async def park(self, shut: Shut, step: Step | None = None) -> None:
-        """End this attempt until the circuit lets the run come back; a step that failed is stored with it. Does not return."""
+    async def park(self, shut: CircuitOpen, step: Step | None = None) -> None:
+        """End this attempt until the circuit lets the run come back. A failed step is stored with it. Does not return."""
         if step is not None:
             self.record.retrying[step.key] = step
         self.parked_for = self.parked_for or shut
         self.interrupt("parked")
-        await asyncio.get_running_loop().create_future()  # the cancellation comes here
+        await asyncio.get_running_loop().create_future()  # the cancellation arrives here
 
     # endings
 
     def hold_from_outside(self, reason: str) -> None:
-        """End this attempt, until a person says something."""
+        """End this attempt and hold the run for a person."""
         self.held_for = self.held_for or reason
         self.interrupt("held")
 
     async def hold(self, reason: str) -> None:
-        """As hold_from_outside, for a call of the handler's. Does not return."""
+        """Like hold_from_outside, for a call of the handler. Does not return."""
         self.hold_from_outside(reason)
-        await asyncio.get_running_loop().create_future()  # the cancellation comes here
+        await asyncio.get_running_loop().create_future()  # the cancellation arrives here
 
     def stop(self, asked: CancelAsked) -> None:
-        """The run is to stop: calls that are under way come to their end, and nothing more begins. Waits are cut short."""
-        if self.to_stop is None and self.claim.cancelled is None:  # else this is the attempt that undoes
+        """Cancel the run: calls in flight finish, no new call begins, and waits are cut short."""
+        if self.to_stop is None and self.claim.cancelled is None:  # otherwise this attempt already undoes its effects
             self.to_stop = asked
             self._stop_if_quiet()
 
@@ -431,12 +433,14 @@ class Attempt:
             self.interrupt("cancelled")
 
     async def begin_nothing_more(self) -> None:
-        """A call that would begin in a run that is to stop. The cancellation comes once everything else has ended."""
+        """A new call in a run that is being cancelled: wait for the cancellation, which comes once all other calls have
+        ended.
+        """
         self._stop_if_quiet()
         await asyncio.get_running_loop().create_future()
 
     def _consider_leaving(self) -> None:
-        """When only waits are left, and that is still so after all other tasks had a turn, leave."""
+        """Leave memory if only waits are left, and still so after all other tasks had their turn."""
         if self._waits and self.active == 0:
             self._leave_if_idle(TURNS_BEFORE_LEAVING)
 
@@ -448,16 +452,16 @@ class Attempt:
                 self.interrupt("waiting")
 
     def interrupt(self, why: Interruption) -> None:
-        """End this attempt by cancelling its task; every later `run.*` call of it is cancelled too."""
+        """End this attempt by cancelling its task. Every later `run.*` call of it is cancelled too."""
         if self.interrupted is None and (self.releasing or not self.over):
             self.interrupted = why
             if self.task is not None and not (why in {"held", "parked"} and self._calls):
                 self.task.cancel()
 
     async def end(self) -> None:
-        """The handler has ended. From here on nothing interrupts the attempt, and branches that the handler left behind are
-        cancelled: they would do things for a run that may soon have another owner. If the run is to stop, their calls
-        come to their end first.
+        """The handler has ended. From here on nothing interrupts the attempt. Branches that the handler left behind are
+        cancelled: they would work for a run that may soon have another owner. If the run is being cancelled, their
+        calls finish first.
         """
         if self.to_stop is not None and self.interrupted is None and self._branches:
             await asyncio.wait(list(self._branches))

@@ -1,4 +1,4 @@
-"""The business key of a use of an action, by its arguments."""
+"""The business key of a use of an action, computed from its arguments."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def key_of(action: Action[..., Any], text: str) -> str | None:
-    """The key of a use of an action, by its arguments as they are stored. None: it has none, and is done like any other.
-    Persistent where it cannot be told: what should happen once must not happen again by mistake.
+    """The business key of a use of an action, from its stored arguments. None: it has no key and is performed like any
+    other. Raises Persistent if the key cannot be computed: an effect that should happen once must not be repeated by
+    mistake.
     """
     once = action.options.once
     if once is None:
@@ -28,15 +29,15 @@ def key_of(action: Action[..., Any], text: str) -> str | None:
             arguments, keywords = action.read(text)
             value = once(*arguments, **keywords)  # type: ignore[operator]  # a text has a reader
         return None if value is None else as_key(value) or None
-    except Exception as error:  # a function of the user's may raise anything
+    except Exception as error:  # a user's function may raise anything
         shown = f'"{once}"' if isinstance(once, str) else shown_source(once)
         words = words_of(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {words_of(error)}"
-        message = f"action {action.name}: once={shown} cannot be told for these arguments: {words}"
+        message = f"action {action.name}: once={shown} cannot be computed for these arguments: {words}"
         raise Persistent(message) from error
 
 
 def arguments_by_name(action: Action[..., Any], text: str) -> dict[str, Any]:
-    """The arguments as they are stored, by the names of the parameters; those that were not given have their defaults."""
+    """The stored arguments by parameter name, with defaults for those that were not given."""
     stored = from_json(text)
     keywords = stored.pop()["**"] if stored and isinstance(stored[-1], dict) and "**" in stored[-1] else {}
     parameters = list(action.signature.parameters.values())[1:]

@@ -1,11 +1,11 @@
-"""A run that meets other code than it began with: may it go on, with which of its records, and which of them were not used?"""
+"""A run whose code changed since it began: whether it may go on, with which records, and which records were not used."""
 
 from __future__ import annotations
 
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.endings import alarm_of_held
 from wakeful.execution.handler import Handler
-from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.surroundings import RunSurroundings
 from wakeful.execution.versions import NewCode, is_note, not_asked_for
 from wakeful.model import Claim
 from wakeful.stores.alarm import Alarm
@@ -16,15 +16,15 @@ from wakeful.telemetry.logger import logger_of
 
 
 class ChangedCode:
-    """Meets changes of agents' code."""
+    """Handles runs whose agent's code changed."""
 
-    def __init__(self, store: Doer, surroundings: Surroundings) -> None:
+    def __init__(self, store: Doer, surroundings: RunSurroundings) -> None:
         self._store = store
         self._around = surroundings
         self._log = logger_of(part="executor")
 
     async def met(self, claim: Claim, agent: Handler, change: NewCode) -> bool:
-        """A run meets other code than it began with: may it go on, and with which of its records?"""
+        """Whether a run may go on with changed code. Drops its recorded steps where the agent restarts on a change."""
         claim.steps = [step for step in claim.steps if not is_note(step)]
         if change.noted:
             return True
@@ -41,29 +41,33 @@ class ChangedCode:
         fact = change.fact(now, restarted=restart)
         await self._store.do(NoteChange(claim, fact, change.now, restart, alarm))
         if restart:
-            self._log.warning("its code changed: it starts from the top", run=claim.id, was=change.was, now=change.now)
+            self._log.warning(
+                "its code changed: it restarts from the top", run=claim.id, was=change.was, now=change.now
+            )
             claim.steps = []
         return True
 
     async def report(self, attempt: Attempt, change: NewCode) -> None:
-        """Recorded steps that the new code never asked for: whatever they found out was not used."""
+        """Record and report recorded steps that the new code never asked for: their results were not used."""
         claim = attempt.claim
         names = not_asked_for(claim.steps, attempt.record.asked or ())
         if not names:
             return
         shown = ", ".join(names)
         text = (
-            f"agent {claim.agent}: run {claim.id} came to its end without asking for what it had recorded: {shown}. "
-            f"Its code changed meanwhile, version {change.was} to {change.now}"
+            f"agent {claim.agent}: run {claim.id} finished without using these recorded steps: {shown}. "
+            f"Its code changed meanwhile, from version {change.was} to {change.now}"
         )
-        self._log.warning("its code changed: some recorded steps were never asked for", steps=shown, was=change.was)
+        self._log.warning("its code changed: some recorded steps were not used", steps=shown, was=change.was)
         key = f"change/{self._around.app}/{claim.agent}"
         alarm = Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))
         fact = change.unasked(names, self._around.clock.now())
         await self._store.do(NoteChange(claim, fact, alarm=alarm))
 
     def _again_alarm(self, claim: Claim, change: NewCode) -> Alarm:
-        """One restart is what was asked for. More of the same run may be two versions that take turns."""
+        """An alarm for a repeated restart. One restart is intended; several of the same run may be two versions taking
+        turns.
+        """
         key = f"change/{self._around.app}/{claim.agent}"
-        text = f"agent {claim.agent}: run {claim.id} {change.again()}; `wakeful why {claim.id}` tells each change"
+        text = f"agent {claim.agent}: run {claim.id} {change.again()}; `wakeful why {claim.id}` shows each change"
         return Alarm(self._around.app, key, text, claim.agent, self._around.owners.get(claim.agent))

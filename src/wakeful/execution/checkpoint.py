@@ -1,9 +1,9 @@
-"""One checkpointed call: read it back, or do it and store it, as often as its settings allow.
+"""One checkpointed call: return its record, or do it and store it, as often as its settings allow.
 
 recorded done ────► its value, from storage
 recorded failed ──► its error, raised again
 else try ─┬─ worked ─► store, return
-          └─ failed ─► again after a wait (in place, or with the run put away), or store the error and raise it
+          └─ failed ─► retry after a wait (in place, or with the run out of memory), or store the error and raise it
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds, readable
 from wakeful.errors import CancelledInside, ClaimLost, LockLost, Persistent
 from wakeful.execution.attempt import Attempt, inside_transaction
-from wakeful.execution.circuits import Shut
+from wakeful.execution.circuits import CircuitOpen
 from wakeful.execution.locks import locks_held
 from wakeful.functions.call import call, is_async
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP, StepOptions
-from wakeful.functions.retry import SINCE, GiveUp, Trouble, decide, trouble_of
+from wakeful.functions.retry import SINCE, FailureStreak, GiveUp, decide, streak_of
 from wakeful.model import Step
 from wakeful.redaction import redact
 from wakeful.stored_errors import describe, restore, words_of
@@ -33,15 +33,17 @@ from wakeful.stores.verbs.progress import TransactStep
 from wakeful.values import digest_of_arguments, from_text, read_back, returns_of, to_text
 
 ARGUMENTS_SHOWN = 4_000
-# What a step's record keeps of tries that failed, for the trace.
+# Limits on the failed tries that a step's record keeps, for the trace.
 ERRORS_SHOWN = 400
 TRIES_KEPT = 10
 FAILED_STEPS = "__wakeful_failed_steps__"
-NONE_YET = Trouble()
+NONE_YET = FailureStreak()
 
 
 class Checkpoint:
-    """A call of a run that is done once. `transaction`: its result is stored by the call itself, with the user's rows."""
+    """A call of a run that is done once. With `transaction` the call itself stores its result, together with the user's
+    rows.
+    """
 
     __slots__ = (
         "_arguments",
@@ -99,7 +101,7 @@ class Checkpoint:
                 raise marked(error, self._key)
             self._tries, self._position = recorded.tries, recorded.position
             stored = from_json(recorded.error or "{}")
-            self._errors, self._trouble = stored.get("tries", []), trouble_of(stored, recorded.tries)
+            self._errors, self._trouble = stored.get("tries", []), streak_of(stored, recorded.tries)
             await attempt.wait_until(int(recorded.result or 0), recorded)
         dependency = self._options.dependency
         while True:
@@ -115,8 +117,8 @@ class Checkpoint:
                 step = self.done(value)
                 return read_back(value, step.result or "null", returns, step=self._name), step
             except (ClaimLost, LockLost):
-                raise  # nothing went wrong with the step: it, or its lock, is somebody else's now
-            except SystemExit as error:  # asyncio would let it end the whole process, out of whatever task it came
+                raise  # not a failure of the step: another process owns the run, or its lock, now
+            except SystemExit as error:  # from any task, asyncio would let it end the whole process
                 inside: Exception = Persistent(
                     f"step {self._name} called sys.exit({error.code!r}): return or raise instead"
                 )
@@ -154,14 +156,14 @@ class Checkpoint:
 
         def done(value: Any) -> Step:
             step = self.done(value)
-            read_back(value, step.result or "null", returns, step=self._name)  # what could not be read is not committed
+            read_back(value, step.result or "null", returns, step=self._name)  # do not commit an unreadable result
             return step
 
         saved = await self._store_with(lambda db: self._function(db, *arguments), done)
         return from_text(saved.result or "null", returns, step=self._name)
 
     async def _store_with(self, function: Callable[[Any], Any], to_step: Callable[[Any], Step]) -> Step:
-        """Run the user's function in a transaction that also stores its checkpoint; `run.*` is refused meanwhile."""
+        """Run the user's function in a transaction that also stores its checkpoint. `run.*` is refused meanwhile."""
         attempt = self._attempt
         claim, store = attempt.claim, attempt.surroundings.store
         await attempt.record.save_facts()
@@ -169,7 +171,7 @@ class Checkpoint:
         attempt.progress()
         step = attempt.inside(self._key.partition(":")[0])
         work = function
-        if store.dialect == "sqlite":  # in the writer's thread, where it must be known as inside as well
+        if store.dialect == "sqlite":  # runs in the writer's thread, which must know that it is inside too
             context = contextvars.copy_context()
 
             def work(database: Any) -> Any:
@@ -185,7 +187,7 @@ class Checkpoint:
             attempt.outside(step)
 
     def done(self, value: Any) -> Step:
-        """The record of a call that worked."""
+        """The record of a successful call."""
         step = self._step("done")
         step.result = to_text(value, what=f"the result of step {self._name}")
         step.tries = self._tries + 1
@@ -193,7 +195,7 @@ class Checkpoint:
             step.error = to_json({"tries": self._errors}).decode()
         return step
 
-    async def _after(self, error: Exception, shut: Shut | None = None) -> None:
+    async def _after(self, error: Exception, shut: CircuitOpen | None = None) -> None:
         """Wait for the next try, or store the error and raise it. While a circuit is open, no try is used up."""
         attempt, options = self._attempt, self._options
         self._tries += 1
@@ -216,7 +218,7 @@ class Checkpoint:
             -TRIES_KEPT:
         ]
         step.tries = self._tries
-        if shut is not None:  # how long its circuit is open does not count
+        if shut is not None:  # the time with an open circuit does not count
             self._tries -= 1
             step.tries, step.state, step.result = self._tries, "retrying", note(str(attempt.clock.now()))
             step.error = to_json({**described, "tries": self._errors}).decode()
@@ -263,12 +265,14 @@ def identify(
 
 
 def shown_arguments(text: str) -> str:
-    """As much of them as is stored to be shown. Secrets are taken out before they are cut: half a secret is not found."""
+    """The part of the arguments that is stored for display. Secrets are redacted before the cut: half a secret is not
+    found.
+    """
     return text if len(text) <= ARGUMENTS_SHOWN else redact(text)[:ARGUMENTS_SHOWN]
 
 
 def marked(error: Exception, key: str) -> Exception:
-    """Note on an error which step it came from, so that a retry of the run knows which step to try again."""
+    """Mark on an error which step it came from, so that a retry of the run knows which step to retry."""
     keys = getattr(error, FAILED_STEPS, ())
     if key not in keys:
         error.__dict__[FAILED_STEPS] = (*keys, key)
@@ -276,7 +280,7 @@ def marked(error: Exception, key: str) -> Exception:
 
 
 def failed_steps(error: BaseException | None) -> set[str]:
-    """The failed steps an error comes from: its own, those of its causes, those of its group."""
+    """The failed steps that an error comes from: its own, those of its causes, those of its group."""
     found: set[str] = set()
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
@@ -289,7 +293,7 @@ def failed_steps(error: BaseException | None) -> set[str]:
         found.update(own)
         pending.append(one.__cause__)
         if not own and one.__cause__ is None and not one.__suppress_context__:
-            pending.append(one.__context__)  # raised while that one was handled, and instead of it
+            pending.append(one.__context__)  # the error that was being handled when this one was raised
         if isinstance(one, BaseExceptionGroup):
             pending += one.exceptions
     return found

@@ -1,14 +1,14 @@
-"""Circuits: a dependency that fails again and again is left alone for a while, by all processes together.
+"""Circuits: all processes together leave a dependency alone for a while when it fails again and again.
 
-    closed ── so many failures in a row ──► open ── after its rest ──► probing ── the probe worked ──► recovering
-      ▲                                      ▲ ▲                          │                              │  │
-      │                                      │ └── failed: twice the rest ┘  (up to `most`)              │  │
-      │                                      └──────────── a failure: twice the rest ────────────────────┘  │
-      └───────────────────── nobody is parked any more: they came back 1, 2, 4, 8 … at a time ──────────────┘
+    closed ── N failures in a row ──► open ── after its rest ──► probing ── the probe succeeded ──► recovering
+      ▲                                ▲ ▲                          │                                 │  │
+      │                                │ └─ failed: twice the rest ─┘  (up to `most`)                 │  │
+      │                                └───────────── a failure: twice the rest ──────────────────────┘  │
+      └────────────────── no run is parked any more: they came back 1, 2, 4, 8 … at a time ──────────────┘
 
-While it is not closed, a run that comes to it is parked: put away without using up an attempt. One run goes through as the
-probe. The row in the store is the truth, and every transition is a function of that row, below; `Circuits` keeps a copy,
-so that what works costs nothing.
+While the circuit is not closed, runs that need it are parked: put away without using up an attempt. One run goes
+through as the probe. The row in the store is the truth, and every transition is a function of that row (below).
+`Circuits` keeps a copy, so that a healthy dependency costs no query.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ OPTIONS = ("failures", "rest", "interval", "most")
 
 
 class Circuit:
-    """How one dependency is treated: how many failures in a row open its circuit, how long it rests before the first probe,
-    how often runs come back once that worked, and the longest rest between two probes.
+    """How one dependency is treated: `failures` in a row open its circuit, `rest` is the time before the first probe,
+    `interval` the time between two groups of returning runs, and `most` the longest rest between two probes.
 
     >>> Circuit(failures=3, rest="1m")
     Circuit(failures=3, rest='1m', interval='10s', most='5m')
@@ -100,13 +100,15 @@ def _span(name: str, value: Duration) -> Microseconds:
 
 
 def read_circuits(given: Any, *, where: str) -> dict[str, Circuit]:
-    """What `App(…, circuits=…)` was given: dependencies by name."""
+    """Check the circuits of `App(…, circuits=…)`: settings by the name of the dependency."""
     if not isinstance(given, Mapping):
         message = f'{where}: circuits must be names and settings, like {{"stripe": Circuit(failures=5)}}, not {given!r}'
         raise ConfigError(message)
     for name, circuit in given.items():
         if not isinstance(name, str) or not name:
-            message = f"{where}: circuits: {name!r} is no name of a dependency: it is a text, as in @step(dependency=…)"
+            message = (
+                f"{where}: circuits: {name!r} is not the name of a dependency: it is a text, as in @step(dependency=…)"
+            )
             raise ConfigError(message)
         if not isinstance(circuit, Circuit):
             message = f"{where}: circuits: {name} must be a Circuit(…), not {circuit!r}"
@@ -118,7 +120,7 @@ def read_circuits(given: Any, *, where: str) -> dict[str, Circuit]:
 
 
 def failed(circuit: StoredCircuit, settings: Circuit, *, run: int, error: str) -> CircuitChange:
-    """A call to it failed. While it is open, that tells nothing new; while it is probed, only the probe's word counts."""
+    """A call failed. While the circuit is open this is nothing new; while it is probing only the probe's result counts."""
     if circuit.state == "open" or (circuit.state == "probing" and circuit.probe_seq != run):
         return CircuitChange(circuit)
     failures = circuit.failures + 1
@@ -127,15 +129,15 @@ def failed(circuit: StoredCircuit, settings: Circuit, *, run: int, error: str) -
     opened = opened_again(circuit, settings, failures=failures, error=error)
     times = f"{settings.failures} failures in a row" if circuit.state == "closed" else f"{failures} failures"
     alarm = (
-        f"circuit {circuit.name} is open after {times}, the last: {error}. It is down since {time_text(opened.opened_at)}; "
+        f"circuit {circuit.name} is open after {times}, the last: {error}. It has been down since {time_text(opened.opened_at)}; "
         f"runs that need it are parked and lose nothing. One of them tries again at {time_text(opened.next_at)}, and then "
-        f"every {readable(settings.most)} at most; all go on by themselves once it answers"
+        f"at least every {readable(settings.most)}; all of them continue by themselves once it answers"
     )
     return CircuitChange(opened, alarm=alarm)
 
 
 def opened_again(circuit: StoredCircuit, settings: Circuit, *, failures: int, error: str) -> StoredCircuit:
-    """Open, or open still: the rest doubles up to its cap, and the time since when it is open stays."""
+    """Open the circuit, or keep it open: the rest doubles up to its limit, and the time since which it is open stays."""
     rest = settings.rest if circuit.state == "closed" else min(circuit.rest * 2, settings.most)
     return replace(
         circuit,
@@ -152,7 +154,9 @@ def opened_again(circuit: StoredCircuit, settings: Circuit, *, failures: int, er
 
 
 def channel_failed(circuit: StoredCircuit, settings: Circuit, *, error: str) -> CircuitChange:
-    """A delivery failed. One process at a time has a channel, and its first message is the probe: nobody need be chosen."""
+    """A delivery failed. Only one process at a time owns a channel and its first message is the probe, so none is
+    chosen.
+    """
     failures = circuit.failures + 1
     if circuit.state == "closed" and failures < settings.failures:
         return CircuitChange(replace(circuit, failures=failures, error=error, changed_at=circuit.now))
@@ -161,22 +165,22 @@ def channel_failed(circuit: StoredCircuit, settings: Circuit, *, error: str) -> 
         return CircuitChange(opened)
     channel = circuit.name.removeprefix(CHANNEL)
     alarm = (
-        f"channel {channel} takes no messages since {time_text(opened.opened_at)}: {failures} failures in a row, the last: "
-        f"{error}. Messages wait in their order. The first is tried again at {time_text(opened.next_at)}, and then every "
-        f"{readable(settings.most)} at most; all go out by themselves once it works"
+        f"channel {channel} has taken no messages since {time_text(opened.opened_at)}: {failures} failures in a row, the last: "
+        f"{error}. Messages wait in their order. The first is tried again at {time_text(opened.next_at)}, and then at least every "
+        f"{readable(settings.most)}; all go out by themselves once it works"
     )
     return CircuitChange(opened, alarm=alarm)
 
 
 def channel_worked(circuit: StoredCircuit) -> CircuitChange:
-    """A message went out: whatever was wrong with its channel is over."""
+    """A message went out: the channel works again."""
     if circuit.state == "closed" and not circuit.failures:
         return CircuitChange(circuit)
     return CircuitChange(replace(closed(circuit), error=None))
 
 
 def worked(circuit: StoredCircuit, *, run: int) -> CircuitChange:
-    """A call to it was answered. What began before it opened, and ends well, does not count."""
+    """A call was answered. A success that began before the circuit opened does not count."""
     if circuit.state == "closed" and circuit.failures:
         return CircuitChange(replace(circuit, failures=0, error=None, changed_at=circuit.now))
     if circuit.state == "probing" and circuit.probe_seq == run:
@@ -185,19 +189,19 @@ def worked(circuit: StoredCircuit, *, run: int) -> CircuitChange:
 
 
 def asked(circuit: StoredCircuit, *, run: int) -> CircuitChange:
-    """A run wants to call it. After the rest, and if nobody waits who came before, this one is the probe."""
+    """A run wants to call the dependency. If the rest is over and no run is parked before it, this run is the probe."""
     if circuit.state == "open" and not circuit.parked and is_due(circuit):
         return CircuitChange(probing(circuit, run))
     return CircuitChange(circuit)
 
 
 def probing(circuit: StoredCircuit, run: int | None = None) -> StoredCircuit:
-    """One that takes longer than a rest to come to it is not waited for."""
+    """Choose the probe. A probe that does not reach the call within one rest is given up."""
     return replace(circuit, state="probing", probe_seq=run, next_at=circuit.now + circuit.rest, changed_at=circuit.now)
 
 
 def ticked(circuit: StoredCircuit, settings: Circuit) -> CircuitChange:
-    """What time brings: a probe, another one when the first came to nothing, the next ones that come back, the end."""
+    """What is due by now: a probe, another probe if the first did not finish, the next group of runs, or closing."""
     match circuit.state:
         case "open" if is_due(circuit):
             return CircuitChange(probing(circuit), 1, probes=True, reason=f"probes circuit {circuit.name}")
@@ -206,7 +210,7 @@ def ticked(circuit: StoredCircuit, settings: Circuit) -> CircuitChange:
                 return CircuitChange(probing(circuit), 1, probes=True, reason=f"probes circuit {circuit.name}")
             waiting = replace(
                 circuit, state="open", next_at=circuit.now, probe_seq=None, changed_at=circuit.now
-            )  # the next one that comes tries
+            )  # the next run that needs it becomes the probe
             return CircuitChange(waiting)
         case "recovering" if not circuit.parked:
             return CircuitChange(closed(circuit))
@@ -214,7 +218,7 @@ def ticked(circuit: StoredCircuit, settings: Circuit) -> CircuitChange:
             most = max(1, circuit.released * 2)
             more = replace(circuit, released=most, next_at=circuit.now + settings.interval)
             return CircuitChange(more, most, reason=f"circuit {circuit.name} recovers")
-        case "closed" if circuit.parked:  # a net under all the others: nobody waits for a circuit that is closed
+        case "closed" if circuit.parked:  # safety net: no run may stay parked behind a closed circuit
             return recovers(circuit)
         case _:
             return CircuitChange(circuit)
@@ -229,12 +233,12 @@ def lets_through(circuit: StoredCircuit, run: int) -> bool:
 
 
 def why_parked(circuit: StoredCircuit) -> str:
-    """For people, as the reason of a run that is parked."""
+    """The reason shown for a parked run."""
     return f"circuit {circuit.name} is open: {circuit.error or 'it failed too often'}"
 
 
 def verdict(error: BaseException) -> Literal["failed", "worked"] | None:
-    """What an error says of the dependency: that it is down, or that it is there and said no. Others say nothing."""
+    """What an error says about the dependency: it is down, or it answered with a refusal. None: nothing."""
     failure = classify(error).failure
     if failure == "transient":
         return "failed"
@@ -243,19 +247,19 @@ def verdict(error: BaseException) -> Literal["failed", "worked"] | None:
     return None
 
 
-# the part that a process keeps
+# the copy in each process
 
 
 @dataclass(frozen=True, slots=True)
-class Shut:
-    """A dependency that may not be called now, and why."""
+class CircuitOpen:
+    """A dependency that must not be called now, and the reason."""
 
     dependency: str
     reason: str
 
 
 class Circuits(Service):
-    """The circuits of an app, as this process knows them. `run_once` looks at all, and does what is due."""
+    """The circuits of an app, as this process knows them. `run_once` reads all of them and does what is due."""
 
     name = "circuits"
 
@@ -266,22 +270,22 @@ class Circuits(Service):
         self._app = app
         self._settings = settings
         self._store = store
-        self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._time_passes = time_passes  # False under a virtual clock: the test that moves it says when to look
         self._copies: dict[str, StoredCircuit] = {}
 
     def settings_of(self, name: str) -> Circuit:
         return self._settings.get(name) or DEFAULT
 
-    async def ask(self, name: str, run: int) -> Shut | None:
-        """May this run call it? As long as nothing is wrong, the copy says so; else the row does."""
+    async def ask(self, name: str, run: int) -> CircuitOpen | None:
+        """Whether this run may call the dependency: None if so. The copy answers while all is well, else the row does."""
         known = self._copies.get(name)
         if known is None or known.state == "closed":
             return None
         circuit = (await self._change(name, partial(asked, run=run))).circuit
-        return None if lets_through(circuit, run) else Shut(name, why_parked(circuit))
+        return None if lets_through(circuit, run) else CircuitOpen(name, why_parked(circuit))
 
-    async def report(self, name: str, run: int, error: BaseException | None) -> Shut | None:
-        """How a call to it ended. Whoever failed while it is open, or opened it, is to be parked."""
+    async def report(self, name: str, run: int, error: BaseException | None) -> CircuitOpen | None:
+        """Record how a call ended. Returns CircuitOpen if the run must be parked: it opened the circuit, or failed while open."""
         said = "worked" if error is None else verdict(error)
         if said is None or (said == "worked" and name not in self._copies):
             return None
@@ -296,12 +300,12 @@ class Circuits(Service):
             self.log.error(
                 "a circuit is open", circuit=name, error=words, rests=readable(circuit.rest), failures=circuit.failures
             )
-        return Shut(name, why_parked(circuit)) if circuit.state in {"open", "probing"} else None
+        return CircuitOpen(name, why_parked(circuit)) if circuit.state in {"open", "probing"} else None
 
     async def report_channel(
         self, channel: str, error: BaseException | None, *, failed_before: bool = False
     ) -> StoredCircuit | None:
-        """How a delivery ended; the circuit of its channel, where that is open now."""
+        """Record how a delivery ended. Returns the circuit of its channel if that is open now."""
         name = f"{CHANNEL}{channel}"
         if error is None:
             if failed_before or name in self._copies:
@@ -315,17 +319,17 @@ class Circuits(Service):
 
     @property
     def knows_of_trouble(self) -> bool:
-        """Is any of them, as far as this process knows, not as if nothing had ever failed?"""
+        """Whether this process knows of a circuit with failures."""
         return bool(self._copies)
 
     async def tick(self) -> bool:
-        """Look at all of them, and do what is due. Did runs come back?"""
+        """Read all circuits and do what is due. Returns whether runs came back."""
         came_back = False
         for circuit in await self.refresh():
             settings = self.settings_of(circuit.name)
             if ticked(circuit, settings).circuit == circuit or (circuit.state == "open" and not circuit.parked):
-                continue  # one that has rested long enough and has nobody parked waits for the next run that comes
-            for _ in range(MOST_AT_ONCE):  # one thing may follow another at once
+                continue  # rested long enough with no run parked: waits for the next run that needs it
+            for _ in range(MOST_AT_ONCE):  # one transition may make the next one due at once
                 changed = await self._change(circuit.name, partial(ticked, settings=settings))
                 came_back = came_back or changed.came_back > 0
                 if changed.came_back or not changed.changed:
@@ -333,7 +337,7 @@ class Circuits(Service):
         return came_back
 
     async def refresh(self) -> list[StoredCircuit]:
-        """The copies, as the rows are now."""
+        """Read the rows again and replace the copies."""
         found = await circuits_of(self._store.database, self._app)
         self._copies = {circuit.name: circuit for circuit in found}
         return found

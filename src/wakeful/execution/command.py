@@ -1,9 +1,9 @@
-"""`app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`: a program as an agent, as it stands.
+"""`app.command("report", cron("0 6 * * *"), ["python", "run_agent.py"])`: an existing program as an agent.
 
-    what becomes of it is written down as interrupted ──► the program runs ──► what really became of it is written over that
+    record it as interrupted ──► run the program ──► replace the record with its real result
 
-So a process that dies in between leaves an answer behind: the run is a dead letter that says that nobody knows, and whoever
-replays it clears that away. The program is never started a second time by itself, unless it is declared `repeatable`.
+So a process that dies in between leaves an answer behind: the run is a dead letter that says the outcome is unknown,
+and a replay clears it. The program is never started a second time without a person, unless it is declared `repeatable`.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from wakeful.execution.run import Run
 
 KEPT = 64 * 1024  # bytes of each stream: the last ones
-OVERLAP = 4 * 1024  # before these: a secret that begins there is redacted whole
+OVERLAP = 4 * 1024  # kept before these, so that a secret that begins there is redacted in full
 LINES_SHOWN, CHARACTERS_SHOWN = 10, 2_000  # of them, in an error
-LONGEST_LINE = 4_000  # in the log; a longer one is logged in pieces
+LONGEST_LINE = 4_000  # in the log; a longer one is split
 GRACE = 10.0  # between SIGTERM and SIGKILL
-# A worker that stops waits a few seconds for its runs, and one that died left the place to others.
+# A stopping worker waits only a few seconds for its runs; after a lost lease another worker may already own the run.
 SHORT_GRACE = 3.0
 GRACES = {"lost": 0.0, "released": SHORT_GRACE}
 MINDER_TAKES = 5.0
-# What a program left behind in the background may keep its output open for ever.
+# A background process that a program left behind may keep its output open for ever.
 OUTPUT_ENDS_WITHIN = 1.0
 LONGEST_WAIT = 3600.0
 SHELL = ("/bin/sh", "-c")
@@ -70,11 +70,11 @@ class ProgramCommand:
     repeatable: bool = False
 
     async def __call__(self, run: Run) -> Any:  # noqa: ARG002 as every handler
-        """What the program said, once it has ended well: from its record, if it has ended before."""
+        """The program's output after a successful end; from its record, if it ended before."""
         attempt = current_attempt()
         key, name = attempt.record.next_key(
             "command", ""
-        )  # the same whatever is run: an edit must not let it run twice
+        )  # the same for every command: an edit must not make it run twice
         with attempt.at_work():
             recorded = attempt.record.find(key)
             if recorded is not None and recorded.state == "failed":
@@ -110,14 +110,14 @@ class ProgramCommand:
         return output
 
     async def _failed(self, attempt: Attempt, step: Step, program: Program, error: Exception) -> None:
-        if isinstance(error, Unsure):
+        if isinstance(error, EndUnknown):
             error = CommandFailed(str(error)) if self.repeatable else self._interrupted(attempt, str(error))
         step.error = to_json({**describe(error), "output": program.output()}).decode()
         await self._save(attempt, step)
         raise marked(error, step.key) from None
 
     async def _cut_off(self, attempt: Attempt, step: Step, program: Program) -> None:
-        """Its run was interrupted, and the program with it. Where the run would go again by itself, it may not."""
+        """The run was interrupted, and the program with it. A run that would be retried is marked so that it is not."""
         if attempt.interrupted == "lost":
             return
         why = {"released": "its worker stopped", "cancelled": "it was cancelled", "deadline": "its deadline passed"}
@@ -137,21 +137,21 @@ class ProgramCommand:
     @staticmethod
     def _interrupted(attempt: Attempt, why: str) -> CommandInterrupted:
         return CommandInterrupted(
-            f"{why} while the command was under way: nobody knows how far it came, or whether it finished. "
-            f"It is not run again by itself; `wakeful replay {attempt.id}` does that"
+            f"{why} while the command was running: it is unknown how far it got, or whether it finished. "
+            f"It is not run again automatically; `wakeful replay {attempt.id}` runs it again"
         )
 
     def _environment(self, attempt: Attempt) -> dict[str, str]:
-        """What is passed on, what was declared, and the facts of the run."""
+        """The variables that are passed on, those that were declared, and the facts of the run."""
         return self.environment.made(facts_of(attempt.id, attempt.agent, attempt.event), where=f"agent {self.name}")
 
 
-class Unsure(Exception):
-    """A program was killed in the middle, by nobody's wish: why."""
+class EndUnknown(Exception):
+    """A program was killed in the middle, not on purpose. The message says why."""
 
 
 class Program:
-    """One program at work, with its minder."""
+    """One running program, with its minder."""
 
     def __init__(
         self, attempt: Attempt, arguments: list[str], cwd: str, environment: dict[str, str], file: str
@@ -169,26 +169,28 @@ class Program:
         self._readers: list[asyncio.Task[None]] = []
 
     def output(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """The exit code and the kept output."""
         code = self._ending().get("exit_code")
         return {"exit_code": code, **{name: tail.text() for name, tail in self._streams.items()}}
 
     def _ending(self) -> dict[str, Any]:
-        """How it ended, where that is known."""
+        """How it ended, if that is known."""
         told = self._told
         return told.result() if told is not None and told.done() and not told.cancelled() else {}
 
     async def run(self, limit: Microseconds | None) -> None:
-        """To its end. CommandFailed unless that is a good one; however this is left, the program is over then."""
+        """Run it to its end. Raises CommandFailed unless it succeeds. In every case the program is over when this
+        returns.
+        """
         async with contextlib.AsyncExitStack() as stack:
             starting = asyncio.ensure_future(self._start(stack))
             try:
                 await asyncio.shield(starting)
                 why = await self._wait(limit)
                 if why is not None:
-                    await self._end(0.0 if isinstance(why, Unsure) else GRACE)
+                    await self._end(0.0 if isinstance(why, EndUnknown) else GRACE)
             except asyncio.CancelledError:
-                await starting  # what is half begun could not be ended
+                await starting  # a program that is half started could not be ended
                 await self._end(GRACES.get(self._attempt.interrupted or "", GRACE))
                 raise
             finally:
@@ -200,7 +202,7 @@ class Program:
         ours, theirs = socket.socketpair()
         ends = {name: os.pipe() for name in self._streams}
         try:
-            self._minder = subprocess.Popen(  # noqa: ASYNC220 in a thread, whoever is cancelled just now would not know of it
+            self._minder = subprocess.Popen(  # noqa: ASYNC220 in a thread, a task that is cancelled meanwhile would not know of it
                 [
                     *(sys.executable or "python3", "-I", "-S", minder.__file__),
                     *(str(SHORT_GRACE), self._file, self._cwd, *self._arguments),
@@ -229,7 +231,7 @@ class Program:
         self._readers = [await self._follow(name, ends[name][0], stack) for name in self._streams]
 
     async def _hear(self, line: asyncio.StreamReader) -> dict[str, Any]:
-        """How it ended, as its minder tells it; nothing, if that one was killed."""
+        """How it ended, as its minder reports it; empty if the minder was killed."""
         while text := await line.readline():
             said: dict[str, Any] = from_json(text)
             if "began" not in said:
@@ -248,7 +250,7 @@ class Program:
         return task
 
     async def _keep(self, name: str, reader: asyncio.StreamReader) -> None:
-        lines = Lines()
+        lines = OutputLines()
         while chunk := await reader.read(KEPT):
             self._streams[name].add(chunk)
             self._log(name, lines.add(chunk))
@@ -260,21 +262,21 @@ class Program:
             self._attempt.log.info(line, stream=name)
 
     async def _wait(self, limit: Microseconds | None) -> Exception | None:
-        """Until it is over, or has to be: why."""
+        """Wait until it is over or must be ended. Returns the reason in the latter case."""
         told = self._told
         ends = None if limit is None else monotonic() + seconds(limit)
         while told is not None and not told.done():
             left = LONGEST_WAIT if ends is None else ends - monotonic()
             if left <= 0:
-                return CommandFailed(f"it took longer than its time limit of {readable(limit)}, and was ended")
+                return CommandFailed(f"it exceeded its time limit of {readable(limit)} and was ended")
             lease = self._attempt.surroundings.time_for_calls()
             if lease <= 0:
-                return Unsure("the lease of its process could not be renewed")
+                return EndUnknown("the lease of its process could not be renewed")
             await asyncio.wait({told}, timeout=min(left, lease, LONGEST_WAIT))
         return None
 
     async def _end(self, grace: float) -> None:
-        """End the whole group. Whoever does not want to wait for that kills it."""
+        """End the whole process group: ask its minder, and kill it if that takes too long or is cancelled."""
         if self._told is None or self._line is None:
             return
         try:
@@ -302,27 +304,27 @@ class Program:
             place = f" in {self._cwd}" if self._cwd else ""
             raise CommandFailed(f"it could not be started{place}: {told['refused']}: {self._arguments[0]}")
         if why is None and not told:
-            why = Unsure("the process that minds it was killed")
-        if isinstance(why, Unsure):
+            why = EndUnknown("the process that supervises it was killed")
+        if isinstance(why, EndUnknown):
             raise why
         raise CommandFailed((shown_code(code) if why is None else str(why)) + self._last_lines())
 
     def _last_lines(self) -> str:
-        """Of what it complained about, or else of what it said. Errors go into the log and into alarms: where payloads are
-        encrypted, the output is with the run alone.
+        """The last lines of stderr, or else of stdout. Errors go into the log and into alarms: if payloads are
+        encrypted, the output is kept only with the run.
         """
         if self._attempt.surroundings.store.encrypts:
-            return f". `wakeful trace {self._attempt.id} --json` shows what it said"
+            return f". `wakeful trace {self._attempt.id} --json` shows its output"
         for name in ("stderr", "stdout"):
             lines = self._streams[name].text().rstrip().splitlines()[-LINES_SHOWN:]
             if lines:
                 text = "\n".join(lines)
                 return f". The end of its {name}:\n{text[-CHARACTERS_SHOWN:]}"
-        return ". It said nothing"
+        return ". It printed nothing"
 
 
 class Tail:
-    """The end of a stream, and how much came before it."""
+    """The end of a stream, and the number of bytes before it."""
 
     def __init__(self, limit: int = KEPT) -> None:
         self._limit = limit
@@ -337,20 +339,20 @@ class Tail:
             del self._kept[:over]
 
     def text(self) -> str:
-        """In characters that any database can store, without secrets that are known; the first line says so where something is
-        missing.
+        """The kept text, in characters that any database can store and with known secrets redacted. If something is
+        missing, the first line says so.
         """
         before = max(0, len(self._kept) - self._limit)
         kept = storable(self._kept[before:].decode("utf-8", "replace"))
         whole = storable(self._kept.decode("utf-8", "replace"))
-        if (cleaned := redact(whole)) is not whole:  # before it is cut: half a secret is not found
+        if (cleaned := redact(whole)) is not whole:  # redact before the cut: half a secret is not found
             kept = cleaned[-self._limit :] if before else cleaned
         cut = self._cut + before
         return kept if not cut else f"… {cut:,} bytes before this are not kept …\n{kept}"
 
 
-class Lines:
-    """A stream as lines, as soon as each is there."""
+class OutputLines:
+    """Splits a stream into lines as they arrive."""
 
     def __init__(self) -> None:
         self._left = b""
@@ -367,14 +369,14 @@ class Lines:
 
     @staticmethod
     def _shown(lines: Sequence[bytes]) -> list[str]:
-        clean = map(redact_bytes, lines)  # before they are cut
+        clean = map(redact_bytes, lines)  # before they are split
         pieces = [line[start : start + LONGEST_LINE] for line in clean for start in range(0, len(line), LONGEST_LINE)]
         return [storable(piece.decode("utf-8", "replace").rstrip("\r")) for piece in pieces]
 
 
 @contextlib.contextmanager
 def event_file(attempt: Attempt) -> Iterator[str]:
-    """The event of a run in a file that only this user can read. The minder removes it too, should this process die."""
+    """The event of a run in a file that only this user can read. If this process dies, the minder removes it."""
     number, path = tempfile.mkstemp(prefix="wakeful-event-", suffix=".json")
     try:
         with os.fdopen(number, "w", encoding="utf-8") as file:
@@ -395,7 +397,7 @@ def shown_code(code: int | None) -> str:
         return f"ended by signal {-code}"
 
 
-# declaring
+# declaration
 
 
 def read_command(
@@ -409,7 +411,7 @@ def read_command(
     repeatable: Any = False,
     withheld: Sequence[str] = (),
 ) -> ProgramCommand:
-    """What was given to `app.command`, checked."""
+    """Check the arguments of `app.command`."""
     where = f"command {name} ({written_at})"
     if not isinstance(name, str) or not name:
         message = f'{where}: give it a name first, like app.command("report", …)'
@@ -434,18 +436,18 @@ def read_command(
 
 
 def agent_options(command: ProgramCommand, given: dict[str, Any]) -> dict[str, Any]:
-    """The options of its agent. What a program can do nothing with is refused, and what it must not do."""
+    """The options of a command's agent. Refuses options that a program cannot use, and a retry that would run it twice."""
     where = f"command {command.name} ({command.written_at})"
     for option, why in (("state", "a program has no run.state"), ("batch", "a program handles one event")):
         if given.get(option) is not None:
-            message = f"{where}: {option}= is not for commands: {why}. Write an agent that starts it"
+            message = f"{where}: {option}= is not for commands: {why}. Write an agent that starts the program"
             raise ConfigError(message)
     if given.get("on_stuck") == "retry" and not command.repeatable:
         message = f'{where}: on_stuck="retry" would run it twice: add repeatable=True if that does no harm'
         raise ConfigError(message)
     defaults: dict[str, Any] = {"attempts": 1, "version": digest(*command.arguments, size=5)}
     if command.timeout is not None:
-        defaults["stuck_after"] = None  # it may be silent until then
+        defaults["stuck_after"] = None  # it may be silent until its timeout
     return defaults | given
 
 
@@ -457,7 +459,7 @@ def _read_arguments(command: Any, where: str) -> tuple[tuple[str, ...], str]:
         if all(isinstance(one, str) and "\0" not in one for one in words) and words[0]:
             return words, subprocess.list2cmdline(words)
     message = (
-        f'{where}: the command is a list of words, like ["python", "run_agent.py"], or a line for the shell, '
+        f'{where}: the command is a list of words, like ["python", "run_agent.py"], or a text for the shell, '
         f"not {command!r}"
     )
     raise ConfigError(message)

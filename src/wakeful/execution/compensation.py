@@ -1,13 +1,13 @@
-"""Instead of the handler, in a run that is to stop: what it did outside is undone, the latest first.
+"""In a cancelled run, instead of the handler: its effects are undone, the latest first.
 
     open ──► settled, as its action declared ──► certainly not done: nothing to undo
-                                             └─► confirmed ──┬─► its action has undo= ──► undone by an effect of its own
-                                                             ├─► it has none ───────────► stays, and the end says so
-                                                             └─► another run has its result by its business key ──► the same
+                                             └─► confirmed ─┬─► its action has undo= ──► undone by an effect of its own
+                                                            ├─► no undo= ──────────────► stays; the run's end says so
+                                                            └─► another run shares its result by key ──► stays too
 
-Undoing is an effect like any other: its intent is stored before the call, policy is asked, its operation id is always the
-same, and after a crash it is found again. Only one thing is different: where an undo fails for good, the run does not, but
-is held. Whether what was done stays done is for a person to say.
+An undo is an effect like any other: its intent is stored before the call, policy is asked, its operation id is always
+the same, and it is found again after a crash. One thing differs: if an undo fails for good, the run does not fail but
+is held, and a person decides whether the effect stays.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.errors import ClaimLost, CountedOn
 from wakeful.execution.actions import Action, ActionOptions, find_action, takes_result
-from wakeful.execution.aftermath import Fail, Hold, Next
+from wakeful.execution.aftermath import CallFailed, HoldForPerson, Next
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.effects import OPEN_STATES, EffectCall, save_effect, settle_open
 from wakeful.execution.intents import store_held, store_intent
@@ -28,17 +28,17 @@ from wakeful.model import Decision, Effect, Safety, undo_of
 
 
 class UndoCall(EffectCall):
-    """Carries one undo through. What would fail is held."""
+    """Performs one undo. A failure for good is held for a person."""
 
     async def _carry_out(self, step: Next, error: Exception | None, why: str) -> None:
-        if isinstance(step, Fail):
-            step = Hold(f"{why}. So what it undoes is still there")
+        if isinstance(step, CallFailed):
+            step = HoldForPerson(f"{why}. So the effect is not undone")
         await super()._carry_out(step, error, why)
 
 
 async def compensate(attempt: Attempt, effects: Sequence[Effect]) -> str:
-    """Settle, then undo, the latest first. `effects` are all that the run has to answer for, in that order. What became of
-    them, in words; ends the attempt by `hold` where a person is needed.
+    """Settle open effects, then undo, the latest first. `effects` are all effects of the run, in that order. Returns
+    the results in words. Ends the attempt by `hold` if a person is needed.
     """
     attempt.enter()
     try:
@@ -74,18 +74,18 @@ async def _undo_all(attempt: Attempt, effects: Sequence[Effect]) -> str:
         elif undo.state == "confirmed":
             undone.append(effect.action)
         else:
-            left.append(f"{effect.action} ({undo.settled_by} said so)")
+            left.append(f"{effect.action} (decided by {undo.settled_by})")
     return told(undone, left, without)
 
 
 def was_called(effect: Effect) -> bool:
-    """Not one that was held before it was ever called: that is simply given up."""
+    """Whether the effect was called. One that was held before its first call is simply given up."""
     return effect.state in OPEN_STATES or (effect.state == "held" and (effect.tries > 0 or effect.doubtful))
 
 
 async def undo_effect(attempt: Attempt, effect: Effect, undos: Mapping[str, Effect], position: int) -> Effect | None:
-    """Undo one effect, or go on where an earlier attempt was. The undo, confirmed or abandoned by a person; None if its action
-    declares no way back.
+    """Undo one effect, or continue where an earlier attempt stopped. Returns the undo, confirmed or abandoned by a
+    person; None if its action declares no undo.
     """
     action = find_action(effect.reference, attempt.app)
     undo = undos.get(undo_of(effect.id))
@@ -115,7 +115,7 @@ async def undo_effect(attempt: Attempt, effect: Effect, undos: Mapping[str, Effe
 def new_undo(
     attempt: Attempt, name: str, reference: str, safety: Safety, arguments: str, effect: Effect, position: int
 ) -> Effect:
-    """Its id is always the same: it is found again, whoever goes on with it."""
+    """The effect that undoes another one. Its id is deterministic, so any later attempt finds it again."""
     return Effect(
         undo_of(effect.id),
         name,
@@ -130,8 +130,8 @@ def new_undo(
 
 
 async def hold_without_action(attempt: Attempt, effect: Effect, undo: Effect | None, position: int) -> None:
-    """Whether it can be undone, this process cannot know."""
-    reason = f"the action {effect.reference} is not there any more to undo it"
+    """Hold the undo of an effect whose action is gone: this process cannot know whether it can be undone."""
+    reason = f"the action {effect.reference}, which would undo it, no longer exists"
     if undo is None:
         name = f"undo {effect.action}"
         undo = new_undo(attempt, name, effect.reference, "at_most_once", effect.arguments, effect, position)
@@ -144,7 +144,9 @@ async def hold_without_action(attempt: Attempt, effect: Effect, undo: Effect | N
 
 
 async def opened(attempt: Attempt, way: Action[..., Any], undo: Effect, undone: Effect) -> Effect:
-    """Policy is asked here too. What it does not allow waits for a person: the run cannot go on without an answer."""
+    """Ask policy, then store the intent. An undo that policy does not allow is held: the run cannot end without an
+    answer.
+    """
     answer = await store_intent(attempt, way, undo, undoes=undone)
     if isinstance(answer, Decision):
         undo.state, undo.reason = "held", f"{answer.rule}: {answer.reason}"
@@ -153,8 +155,8 @@ async def opened(attempt: Attempt, way: Action[..., Any], undo: Effect, undone: 
 
 
 def way_back(action: Action[..., Any], undo: Callable[..., Any]) -> Action[..., Any]:
-    """How an action is undone: by its `undo=`, which is an action itself or is treated as the one that it undoes would be.
-    There is no `find` for a plain function: whether it was done, nobody can look up.
+    """The action that undoes another one: its `undo=`, which is an action itself or gets the same options. A plain
+    function gets no `find`: no function can look up whether the undo was done.
     """
     options, name = action.options, f"undo {action.name}"
     if isinstance(undo, Action):
@@ -165,7 +167,7 @@ def way_back(action: Action[..., Any], undo: Callable[..., Any]) -> Action[..., 
 
 
 class Undo(Action[..., Any]):
-    """The action that undoes another one. `declared` is what the user wrote."""
+    """An action that undoes another one. `declared` is what the user wrote."""
 
     def __init__(self, function: Any, options: ActionOptions, declared: Any) -> None:
         super().__init__(function, options)
@@ -173,7 +175,7 @@ class Undo(Action[..., Any]):
 
 
 def arguments_to_undo(action: Action[..., Any], way: Action[..., Any], effect: Effect) -> str:
-    """Those of what is undone; and its result, if the undo takes it."""
+    """The arguments of the undone effect; with its result, if the undo takes it."""
     if not takes_result(way.signature, action.signature):
         return effect.arguments
     stored = from_json(effect.arguments)
@@ -183,6 +185,6 @@ def arguments_to_undo(action: Action[..., Any], way: Action[..., Any], effect: E
 
 
 def told(undone: Sequence[str], left: Sequence[str], without: Sequence[str]) -> str:
-    """What became of the effects: "; undone: charge; not undone (no undo declared): email"."""
+    """The results in words: "; undone: charge; not undone (no undo declared): email"."""
     parts = [("undone", undone), ("not undone", left), ("not undone (no undo declared)", without)]
     return "".join(f"; {words}: {', '.join(names)}" for words, names in parts if names)

@@ -1,4 +1,4 @@
-"""Does some data fit an agent? Asked before its handler runs, and before a person's edited data is stored."""
+"""Checks whether data fits an agent: before its handler runs, and before edited data is stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BatchOptions(Protocol):
 
 
 class Taker(Protocol):
-    """What this needs to know of an agent."""
+    """The parts of an agent that this module reads."""
 
     @property
     def name(self) -> str: ...
@@ -31,14 +31,14 @@ class Taker(Protocol):
 
 
 class BatchTaker(Taker, Protocol):
-    """And whether it takes several events at once."""
+    """Also whether it takes several events at once."""
 
     @property
     def options(self) -> BatchOptions: ...
 
 
 def edit(events: list[Event], data: Any, agent: BatchTaker) -> None:
-    """A person's data instead of the events' own. An agent with batch= takes a list, one entry for each event."""
+    """Replace the events' data by a person's. An agent with batch= takes a list, one entry for each event."""
     if agent.options.batch is None:
         events[0].data = data
         return
@@ -50,7 +50,7 @@ def edit(events: list[Event], data: Any, agent: BatchTaker) -> None:
 
 
 def read_events(events: list[Event], agent: BatchTaker) -> Any:
-    """What the handler takes as its second argument: the data of its event, or with batch= that of all its events."""
+    """The handler's second argument: the data of its event, or with batch= a list with the data of all its events."""
     if agent.options.batch is None:
         return read_data(events[0].data, agent, what=f"the data of {events[0].type}")
     what = f"the data of {len(events)} event{'' if len(events) == 1 else 's'}, {events[0].type} first,"
@@ -58,7 +58,7 @@ def read_events(events: list[Event], agent: BatchTaker) -> Any:
 
 
 def read_data(data: Any, agent: Taker, *, what: str) -> Any:
-    """The data as the agent's handler takes it. InvalidData names the fields that do not fit."""
+    """The data as the handler takes it. InvalidData names the fields that do not fit."""
     if agent.data_model is None:
         return data
     try:

@@ -1,18 +1,18 @@
-"""One effect: the intent is stored, then the call is made, then what became of it is stored.
+"""One effect: the intent is stored, then the call is made, then its result is stored.
 
     known confirmed ──► its result, from the ledger
     known failed ─────► its error, raised again
     else open ─► call ─┬─ worked ────────────────────► confirmed
-          ▲            ├─ certainly not done ────────► again, after a wait
+          ▲            ├─ certainly not done ────────► retry, after a wait
           │            ├─ refused for good (4xx) ────► failed: the run dies
-          │            └─ nobody knows ─┬─ idempotent ───► again, with the same id, while it is young enough
-          │                             ├─ reconcile ────► look: found ► confirmed, not there ► again, cannot tell ► look
-          │                             │                  again later, as a read is tried again; for good ► held
+          │            └─ unknown ──────┬─ idempotent ───► retry with the same id, while it is young enough
+          │                             ├─ reconcile ────► ask find: found ► confirmed, not there ► retry,
+          │                             │                  find failed ► ask again later; for good ► held
           └────── not there ────────────┘
-                                        └─ at_most_once ─► held: a person says what became of it
+                                        └─ at_most_once ─► held: a person decides
 
-What a process left open when it died is something that nobody knows either, and is settled the same way, with the stored
-arguments, before the handler runs.
+The effect of a process that died during the call is unknown too. It is settled the same way, with the stored arguments,
+before the handler runs.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from wakeful.errors import ClaimLost, EffectAbandoned, KeyTaken, Persistent, Tra
 from wakeful.execution.actions import Action, Operation, find_action
 from wakeful.execution.aftermath import (
     NONE_YET,
-    Again,
-    EffectFacts,
-    Fail,
-    Hold,
-    Look,
+    AskFind,
+    CallAgain,
+    CallFacts,
+    CallFailed,
+    HoldForPerson,
     Next,
     after,
     certainly_not_done,
@@ -41,11 +41,11 @@ from wakeful.execution.aftermath import (
 )
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked
-from wakeful.execution.circuits import Shut
+from wakeful.execution.circuits import CircuitOpen
 from wakeful.failures import Classified
 from wakeful.functions.call import call, within_lease
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
-from wakeful.functions.retry import GiveUp, decide, trouble_of
+from wakeful.functions.retry import GiveUp, decide, streak_of
 from wakeful.model import Effect
 from wakeful.stored_errors import describe, restore, words_of
 from wakeful.stores.verbs.effects import SaveEffect
@@ -54,8 +54,8 @@ from wakeful.values import from_text, given_result, read_back, returns_of, to_te
 
 CUT_OFF = {
     None: "the handler stopped waiting for it",
-    "deadline": "the deadline of its run came while it was under way",
-    "released": "its worker stopped while it was under way",
+    "deadline": "the deadline of its run passed during the call",
+    "released": "its worker stopped during the call",
 }
 OPEN_STATES = frozenset({"intent", "unknown"})
 COULD_NOT_TELL = ". find could not tell:"
@@ -63,30 +63,30 @@ REPLAYED = "replayed"
 
 
 class EffectCall:
-    """Carries one effect through, from its intent to its end."""
+    """Performs one effect, from its intent to its end."""
 
     def __init__(self, attempt: Attempt, action: Action[..., Any], effect: Effect) -> None:
         self._attempt = attempt
         self._action = action
         self._begun = False
-        self._shut: Shut | None = None
-        # One that a person replayed has a day of its own; its error is kept for them.
+        self._shut: CircuitOpen | None = None
+        # A replayed effect starts a new day of retries; its old error is kept for people to read.
         stored = from_json(effect.error) if effect.error and effect.reason != REPLAYED else {}
-        self._trouble = trouble_of(stored, effect.tries)
+        self._trouble = streak_of(stored, effect.tries)
         self._looks = int(stored.get("looks", 0))
         self.effect = effect
 
     async def reach(self) -> Any:
-        """The result, from the ledger or from doing it. Ends the attempt by `hold` where a person is needed."""
+        """The result, from the ledger or from performing it. Ends the attempt by `hold` if a person is needed."""
         await self._stop_if_over()
         await self._wait_until_due()
-        if self._is_open():  # the handler had stopped waiting for it, and asks again
+        if self._is_open():  # the handler had stopped waiting for it and asks again
             await self._settle()
         return await self._do()
 
     async def settle(self, *, only: bool = False) -> None:
-        """Before the handler: an earlier attempt left this open. Afterwards it is confirmed, or tried again, or held. `only`:
-        if it turns out that it was certainly not done, that is enough.
+        """Before the handler: settle an effect that an earlier attempt left open. Afterwards it is confirmed, retried
+        or held. `only`: do not retry it if it turns out that it was certainly not done.
         """
         await self._wait_until_due()
         await self._settle()
@@ -100,7 +100,7 @@ class EffectCall:
             try:
                 value = await self._call()
             except (ClaimLost, KeyTaken):
-                raise  # nothing went wrong with the action: the run, or the key, is somebody else's now
+                raise  # not a failure of the action: another process owns the run, or the key, now
             except Exception as error:
                 await self._go_on_after(error)
                 continue
@@ -119,14 +119,14 @@ class EffectCall:
         return self.effect.state == "unknown" or (self.effect.state == "intent" and self.effect.tries > 0)
 
     async def _wait_until_due(self) -> None:
-        """What was told to wait is not called sooner, however often its run wakes for something else."""
+        """An effect that was told to wait is not called sooner, even if its run wakes for something else."""
         effect, attempt = self.effect, self._attempt
         if effect.state in {"retrying", "unknown"} and effect.due_at > attempt.clock.now():
             await attempt.wait_for_effect(effect.id, effect.due_at)
 
     async def _stop_if_over(self) -> None:
         effect = self.effect
-        if effect.state == "held":  # stored as that by a process that died before it could put the run away
+        if effect.state == "held":  # by a process that died before it could store the run as held
             await self._attempt.hold(f"{effect.action}: {effect.reason}")
         if effect.state == "failed":
             raise marked(restore(from_json(effect.error or "{}")), effect.id)
@@ -134,7 +134,9 @@ class EffectCall:
             raise abandoned(effect)
 
     async def _confirm(self, value: Any) -> Any:
-        """It was done. If its result cannot be stored, or is not what was declared, a person must say what it was."""
+        """Store a successful call. If its result cannot be stored or does not fit its declaration, a person must give
+        it.
+        """
         name = self._action.name
         try:
             text = to_text(value, what=f"the result of action {name}")
@@ -164,14 +166,14 @@ class EffectCall:
         await self._save("held", reason=reason, error=to_json(describe(error)).decode())
         await self._attempt.hold(f"{self._action.name}: {reason}")
 
-    def _facts(self) -> EffectFacts:
+    def _facts(self) -> CallFacts:
         now, effect = self._attempt.clock.now(), self.effect
         since_call = now - effect.called_at
-        return EffectFacts(effect.tries, now - effect.opened_at, since_call, effect.doubtful, self._trouble, now)
+        return CallFacts(effect.tries, now - effect.opened_at, since_call, effect.doubtful, self._trouble, now)
 
     async def _settle(self) -> None:
         effect = self.effect
-        why = "the process died while it was under way" if effect.state == "intent" else effect.reason or "unknown"
+        why = "the process died during the call" if effect.state == "intent" else effect.reason or "unknown"
         why = why.partition(COULD_NOT_TELL)[0]
         effect.doubtful = True
         await self._carry_out(settle(self._action, self._facts(), pause=0, why=why), None, why)
@@ -181,8 +183,8 @@ class EffectCall:
         self._begun = False
         arguments, keywords = await self._read_arguments()
         effect.tries += 1
-        if effect.state != "intent" or effect.tries > 1:  # it has just been opened as an intent otherwise
-            await self._save("intent", error=effect.error)  # with it goes since when it fails
+        if effect.state != "intent" or effect.tries > 1:  # otherwise its intent has just been stored
+            await self._save("intent", error=effect.error)  # the error also holds since when it fails
         effect.called_at = attempt.clock.now()
         operation = Operation(effect.operation or effect.id, action.name, attempt.id, effect.tries, attempt.cause)
         function = attempt.stand_in(action, action.function)
@@ -201,35 +203,37 @@ class EffectCall:
             attempt.action_ends()
 
     async def _park_if_down(self) -> None:
-        """What its action depends on is not called while it is known to be down."""
+        """Park the run, without calling, while the circuit of the action's dependency is open."""
         shut = await self._attempt.may_call(self._action.options.dependency)
         if shut is not None:
             await self._save("unknown" if self.effect.doubtful else "retrying", reason=f"not begun: {shut.reason}")
             await self._attempt.park(shut)
 
     async def _read_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """As they are stored. Where a call may have been done already, it is no failure that they cannot be read now."""
+        """The stored arguments. If an earlier call may have succeeded, unreadable arguments hold the effect and do not
+        fail it.
+        """
         try:
             return self._action.read(self.effect.arguments)
         except Persistent as error:
             if self.effect.doubtful:
-                reason = f"its stored arguments cannot be read any more: {words_of(error)}"
+                reason = f"its stored arguments can no longer be read: {words_of(error)}"
                 await self._save("held", reason=reason)
                 await self._attempt.hold(f"{self._action.name}: {reason}")
             raise
 
     async def _cut_off(self) -> None:
-        """The call was cancelled: by the handler, which stopped waiting for it, or because the attempt is over."""
+        """The call was cancelled: the handler stopped waiting for it, or the attempt is over."""
         attempt, action = self._attempt, self._action
         if attempt.interrupted == "lost":
             return
-        if not self._begun:  # this call was not; but an earlier one may have been done
+        if not self._begun:  # this call was not made, but an earlier one may have succeeded
             await self._save("unknown" if self.effect.doubtful else "retrying", reason="not begun")
             return
         self.effect.doubtful = True
         why = CUT_OFF.get(attempt.interrupted, "the call was cut off")
         if action.options.safety == "at_most_once" and attempt.interrupted in {None, "deadline"}:
-            reason = f"{why}. Whether {action.name} was done is not known, and it may be done at most once"
+            reason = f"{why}. It is unknown whether {action.name} was done, and it may be done at most once"
             await self._save("held", reason=reason)
             attempt.hold_from_outside(f"{action.name}: {reason}")
         else:
@@ -240,13 +244,13 @@ class EffectCall:
             self._shut = await self._attempt.called(self._action.options.dependency, error)
         if self._shut is not None:
             self.effect.tries -= 1  # no try is used up while its circuit is open
-            self._trouble = NONE_YET  # nor does the time count for which it is
+            self._trouble = NONE_YET  # and that time does not count either
         else:
             self._trouble = self._trouble.more(error, self._attempt.clock.now())
         step = after(self._action, error, self._facts(), chance=self._attempt.chance.uniform)
-        if not self._begun and not isinstance(step, Fail):
+        if not self._begun and not isinstance(step, CallFailed):
             raise error
-        if not (certainly_not_done(error) or isinstance(step, Fail)):  # what was refused was not done
+        if not (certainly_not_done(error) or isinstance(step, CallFailed)):  # a refused call was not done
             self.effect.doubtful = True
         await self._carry_out(step, error, f"{type(error).__name__}: {words_of(error)}")
 
@@ -254,23 +258,23 @@ class EffectCall:
         effect, attempt = self.effect, self._attempt
         described = effect.error if error is None else self._described(error)
         match step:
-            case Again(delay=delay, certain=certain, counts=counts):
+            case CallAgain(delay=delay, certain=certain, counts=counts):
                 if not counts:
                     effect.tries -= 1
-                if error is not None:  # else an earlier attempt has said so
+                if error is not None:  # otherwise an earlier attempt has logged it
                     attempt.log.warning(
                         "an action failed; trying again", action=self._action.name, error=why, again_in=readable(delay)
                     )
                 await self._wait("retrying" if certain else "unknown", delay, why, described)
-            case Look(delay=delay, find=find):
+            case AskFind(delay=delay, find=find):
                 await self._wait("unknown", delay, why, described)
                 await self._look(find, why)
-            case Hold(reason=reason):
+            case HoldForPerson(reason=reason):
                 await self._save("held", reason=reason, error=described)
                 await attempt.hold(f"{self._action.name}: {reason}")
-            case Fail(error=failure):
+            case CallFailed(error=failure):
                 await self._save("failed", reason=why, error=described)
-                if isinstance(failure, Transient):  # certainly not done, as often as allowed
+                if isinstance(failure, Transient):  # certainly not done, and out of attempts
                     message = f"{self._action.name}: {why}, {effect.tries} times"
                     raise Persistent(message) from failure
                 raise failure
@@ -285,14 +289,14 @@ class EffectCall:
         effect.due_at = 0
 
     def _described(self, error: Exception) -> str:
-        """The error as it is stored, with what this effect knows of the row of failures that it belongs to."""
+        """The error in stored form, with what is known about the row of failures that it belongs to."""
         known = {} if self._trouble is NONE_YET else self._trouble.as_json(self._action.options.attempts)
         looks = {"looks": self._looks} if self._looks else {}
         return to_json({**describe(error), **known, **looks}).decode()
 
     async def _look(self, find: Callable[..., Any], why: str) -> None:
-        """Ask the action's own `find`, with the same arguments: what it found is the result, None means not done. A `find` that
-        fails is asked again as a read would be; what it cannot tell in the end is held.
+        """Ask the action's own `find`, with the same arguments: its return value is the result, None means not done. A
+        `find` that fails is retried like any read; if it fails for good, the effect is held.
         """
         action, effect = self._action, self.effect
         text = await self._found(find, why)
@@ -319,7 +323,7 @@ class EffectCall:
                 await self._after_looking(error, why)
 
     async def _ask(self, find: Callable[..., Any]) -> str | None:
-        """What `find` says, as it is stored."""
+        """What `find` returned, in stored form."""
         action, attempt, effect = self._action, self._attempt, self.effect
         what = f"find of action {action.name}"
         arguments, keywords = action.read(effect.arguments)
@@ -332,13 +336,15 @@ class EffectCall:
         return text
 
     def _over_after_looking(self) -> str | None:
-        """It was not done: why it is not called again either; None: it is. A call that a crash cut off is no failure."""
+        """The effect was not done: why it is not called again, or None if it is. A call that a crash cut off is no
+        failure.
+        """
         trouble = self._trouble
         failed = Classified("transient", lasting=not trouble.unknown) if trouble.failing else None
         return over_for_good(self._action.options, self._facts(), failed)
 
     async def _after_looking(self, error: Exception, why: str) -> None:
-        """`find` failed: wait and look again, or hold. Returns when it is to be asked again."""
+        """`find` failed: wait, or hold. Returns when it is to be asked again."""
         action, attempt = self._action, self._attempt
         shut = await attempt.called(action.options.dependency, error)
         reason = f"{why}{COULD_NOT_TELL} {type(error).__name__}: {words_of(error)}"
@@ -383,7 +389,7 @@ class EffectCall:
 
 
 async def settle_open(attempt: Attempt, effects: Sequence[Effect], *, only: bool = False) -> None:
-    """Settle what earlier attempts left open, one after the other, in the order in which it was begun."""
+    """Settle the effects that earlier attempts left open, one after the other, in the order in which they began."""
     for effect in effects:
         if effect.state == "held":
             await attempt.hold(f"{effect.action}: {effect.reason}")
@@ -391,7 +397,10 @@ async def settle_open(attempt: Attempt, effects: Sequence[Effect], *, only: bool
             continue
         action = find_action(effect.reference, attempt.app)
         if action is None:
-            effect.state, effect.reason = "held", f"the action {effect.reference} is not there any more to settle it"
+            effect.state, effect.reason = (
+                "held",
+                f"the action {effect.reference}, which would settle it, no longer exists",
+            )
             await save_effect(attempt, effect)
             await attempt.hold(f"{effect.action}: {effect.reason}")
             return
@@ -400,12 +409,12 @@ async def settle_open(attempt: Attempt, effects: Sequence[Effect], *, only: bool
         except Exception as error:
             if effect.state != "failed":
                 raise
-            # stored as that: the handler is told when it asks for it
+            # stored as failed: the handler gets the error when it asks for the effect
             attempt.log.warning("an open effect failed", action=effect.action, error=words_of(error))
 
 
 async def save_effect(attempt: Attempt, effect: Effect) -> None:
-    """Store what became of an effect."""
+    """Store the state of an effect."""
     around, claim = attempt.surroundings, attempt.claim
     if effect.once is not None:
         await around.store.do(SaveOnce(claim, around.app, effect))

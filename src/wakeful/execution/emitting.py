@@ -1,4 +1,4 @@
-"""`run.emit`: an event of a run's own, through the one door, stored together with its checkpoint."""
+"""`run.emit`: a new event of a run, through intake, stored together with its checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wakeful.values import digest_of_arguments
 async def emit(
     attempt: Attempt, type_: str, data: Any, subject: str | None, id_: str | None, extensions: dict[str, Any]
 ) -> Receipt:
-    """What became of the event: from its record, or from the door now."""
+    """The receipt of the event: from its record, or from intake now."""
     record, around = attempt.record, attempt.surroundings
     name = f"emit {type_}"
     digested, text = digest_of_arguments((type_, data, subject, id_), extensions, step=name)

@@ -1,5 +1,6 @@
-"""How an attempt ends that did not come to its end: put away, held, parked, given back, retried, dead, denied. Each ending is
-one request to the store, and each request is one transition. `retry.decide` says what to do after a failure; this carries it out.
+"""The endings of an attempt that did not finish: waiting, held, parked, released, retried, dead, denied. Each ending is
+one request to the store, and each request is one transition. `retry.decide` decides after a failure; this module
+carries it out.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import failed_steps
 from wakeful.execution.failing import note_of, noted, trouble_before
 from wakeful.execution.handler import Handler
-from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.surroundings import RunSurroundings
 from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.functions.options import UNKNOWN_ATTEMPTS
-from wakeful.functions.retry import Again, decide, signature
-from wakeful.model import ON_FAILURE, Claim, Decision, Outcome, Step, digest
+from wakeful.functions.retry import Retry, decide, signature
+from wakeful.model import ON_FAILURE, Claim, Decision, RunOutcome, Step, digest
 from wakeful.stored_errors import describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.request import Actor, Doer
@@ -32,23 +33,23 @@ from wakeful.telemetry.logger import logger_of
 
 
 @dataclass(slots=True)
-class Ended:
-    """What became of an attempt: `delay` says when the run is due again, None that it is not."""
+class AttemptEnd:
+    """The end of an attempt. `delay`: when the run is due again; None: not at all."""
 
     delay: Microseconds | None = None
 
 
 class Endings:
-    """Settles attempts. `failing`: agents whose last runs ended dead; their next success is good news."""
+    """Ends attempts. `failing`: agents whose last runs ended dead; their next success resolves the alarm."""
 
-    def __init__(self, store: Doer, surroundings: Surroundings) -> None:
+    def __init__(self, store: Doer, surroundings: RunSurroundings) -> None:
         self._store = store
         self._around = surroundings
         self.failing: set[str] = set()
         self._log = logger_of(part="executor")
 
-    async def interrupted(self, attempt: Attempt, agent: Handler) -> Ended:
-        """What becomes of an attempt that was interrupted. CancelAsked if its run is to stop."""
+    async def interrupted(self, attempt: Attempt, agent: Handler) -> AttemptEnd:
+        """End an attempt that was interrupted. Raises CancelAsked if its run is being cancelled."""
         claim = attempt.claim
         if attempt.to_stop is not None and attempt.interrupted not in {"lost", "released"}:
             raise attempt.to_stop
@@ -71,7 +72,7 @@ class Endings:
                         follows=[holder for holder, _ in attempt.ledger.follows.values()],
                     )
                 )
-                return Ended(delay)
+                return AttemptEnd(delay)
             case "deadline":
                 limit = readable(agent.options.deadline)
                 error = DeadlineExceeded(
@@ -81,7 +82,7 @@ class Endings:
             case "held":
                 reason = attempt.held_for or "held for a person"
                 self._log.warning("held for a person", reason=reason)
-                # What it is held for begins with the name of its action: runs that are held for one share an alarm.
+                # The reason begins with the name of the action: all runs that are held for one action share an alarm.
                 alarm = alarm_of_held(
                     self._around, claim, reason.partition(": ")[0] if attempt.held_for else "run", reason
                 )
@@ -108,7 +109,8 @@ class Endings:
             case "stuck":
                 limit, where = readable(agent.options.stuck_after), attempt.stuck_in or "?"
                 stuck = Stuck(f"no progress for {limit}, the stuck_after of agent {agent.name}: {where}")
-                # What it staged is promised; and what it did is undone before it is over, however long that takes.
+                # Its staged effects are promised, and its effects are undone before it is over, however long that
+                # takes.
                 if agent.options.on_stuck == "retry" or claim.committed is not None or claim.cancelled is not None:
                     return await self.failed(claim, agent, stuck, attempt.record.pending())
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
@@ -122,10 +124,12 @@ class Endings:
                 await self._store.do(LeaveRun(claim, "ready", "released", reason="its worker stopped", steps=steps))
             case "lost" | "cancelled" | None:
                 pass
-        return Ended()
+        return AttemptEnd()
 
-    async def failed(self, claim: Claim, agent: Handler, error: BaseException, steps: Sequence[Step] = ()) -> Ended:
-        """What becomes of an attempt that failed: tried again, dead or denied."""
+    async def failed(
+        self, claim: Claim, agent: Handler, error: BaseException, steps: Sequence[Step] = ()
+    ) -> AttemptEnd:
+        """End an attempt that failed: retry, dead or denied."""
         options, now = agent.options, self._around.clock.now()
         trouble = trouble_before(claim.failing, claim).more(error, now)
         decision = decide(
@@ -138,7 +142,7 @@ class Endings:
             trouble=trouble,
             now=now,
         )
-        if isinstance(decision, Again):
+        if isinstance(decision, Retry):
             delay = self._before_deadline(claim, agent, decision.delay)
             words = f"{type(error).__name__}: {words_of(error)}"
             self._log.warning(
@@ -158,7 +162,7 @@ class Endings:
                     clear=sorted(failed_steps(error)),
                 )
             )
-            return Ended(delay)
+            return AttemptEnd(delay)
         if decision.denied:
             self._log.warning("the run was denied", reason=words_of(error))
             await self._store.do(
@@ -167,17 +171,19 @@ class Endings:
                     "denied",
                     error=to_json(describe(error)).decode(),
                     reason=words_of(error),
-                    outcome=replace(claim.committed or Outcome(), execution="denied"),
+                    outcome=replace(claim.committed or RunOutcome(), execution="denied"),
                     decision=Decision("deny", rule="the agent's own code", reason=words_of(error)),
                 )
             )
         else:
             await self.finish_dead(self.dead(claim, error, decision.reason, agent, failed=True))
-        return Ended()
+        return AttemptEnd()
 
-    async def tampered(self, claim: Claim, error: PayloadTampered, steps: Sequence[Step] = ()) -> Ended:
-        """What it would act on was not stored by Wakeful: it is neither executed nor given up, until a person has looked."""
-        reason = words_of(error).removesuffix(f". {WHAT_TO_DO}")  # the commands that show the run tell it
+    async def tampered(self, claim: Claim, error: PayloadTampered, steps: Sequence[Step] = ()) -> AttemptEnd:
+        """Hold a run whose payload was not stored by Wakeful: it is neither executed nor given up until a person has
+        looked.
+        """
+        reason = words_of(error).removesuffix(f". {WHAT_TO_DO}")  # the commands that show the run add it
         self._log.error("held for a person: tampered with", run=claim.id, reason=reason)
         held = alarm_of_held(self._around, claim, "tampering", reason)
         try:
@@ -186,10 +192,10 @@ class Endings:
             )
         except ClaimLost as lost:
             self._log.warning("the run has another owner now; this attempt is dropped", error=str(lost))
-        return Ended()
+        return AttemptEnd()
 
     def _before_deadline(self, claim: Claim, agent: Handler, delay: Microseconds) -> Microseconds:
-        """No wait goes on past the run's deadline: it comes back by then, to be told that it is over."""
+        """Limit a wait to the run's deadline: the run wakes then, to be ended."""
         if agent.options.deadline is None or claim.committed is not None or claim.cancelled is not None:
             return delay
         return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
@@ -212,7 +218,7 @@ class Endings:
         return request
 
     def _dead_of(self, claim: Claim, described: dict[str, Any], reason: str, agent: Handler) -> FinishRun:
-        """A dead letter, by the error that it ends with."""
+        """The ending of a dead letter, from its stored error."""
         blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
         kind = signature(described["type"], described["message"])
         words = signature(described["type"], in_one_line(described["message"]))
@@ -225,13 +231,15 @@ class Endings:
             "dead",
             error=to_json(described).decode(),
             reason=reason,
-            outcome=replace(claim.committed or Outcome(), execution="failed"),
+            outcome=replace(claim.committed or RunOutcome(), execution="failed"),
             alarm=Alarm(self._around.app, key, text, claim.agent, options.owner),
             streak=Streak(options.alarm_after, options.pause_after, words, options.owner),
         )
 
     async def finish_dead(self, request: FinishRun) -> None:
-        """CancelAsked, if what it did is to be undone first, or a person wants it to stop."""
+        """End a run as a dead letter. Raises CancelAsked if its effects are to be undone first, or if a person
+        cancelled it.
+        """
         error = from_json(request.error or "{}")
         words = f"{error.get('type')}: {error.get('message')}"
         self.failing.add(request.claim.agent)
@@ -239,12 +247,12 @@ class Endings:
             await self._store.do(request)
         except CancelAsked as asked:
             if asked.by == ON_FAILURE:
-                self._log.warning("failed for good; what it did is undone first", error=words, reason=request.reason)
+                self._log.warning("failed for good; undoing its effects first", error=words, reason=request.reason)
             raise
         self._log.error("dead letter: given up until a person acts", error=words, reason=request.reason)
 
     async def dead_after_undo(self, claim: Claim, agent: Handler, failed: dict[str, Any], became: str) -> None:
-        """It ends with what it failed for before its effects were undone."""
+        """End the run with the error that it failed with before its effects were undone."""
         request = self._dead_of(claim, from_json(failed["error"]), f"{failed['reason']}{became}", agent)
         request.undone = True
         await self.finish_dead(request)
@@ -257,8 +265,8 @@ class Endings:
         return True
 
 
-def alarm_of_held(around: Surroundings, claim: Claim, what: str, reason: str) -> Alarm:
-    """Of all runs of the agent that are held because of `what`: an action, their output, their version."""
+def alarm_of_held(around: RunSurroundings, claim: Claim, what: str, reason: str) -> Alarm:
+    """The alarm of all runs of the agent that are held because of `what`: an action, their output, their version."""
     text = f"agent {claim.agent}: run {claim.id} is held for a person: {reason}"
     key = held_alarm(around.app, claim.agent, what)
     return Alarm(around.app, key, text, claim.agent, around.owners.get(claim.agent))

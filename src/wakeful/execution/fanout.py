@@ -1,4 +1,4 @@
-"""Several branches at once: all of their values, or each one's own outcome."""
+"""Several branches at once: all their values, or an outcome for each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def each(
     limit: int,
     partial: bool,
 ) -> list[Any]:
-    """A step for each item, at most `limit` at a time."""
+    """Run a step for each item, at most `limit` at a time."""
     if limit < 1:
         message = f"run.map: limit must be at least 1, not {limit}"
         raise Persistent(message)
@@ -43,7 +43,7 @@ async def each(
         nonlocal failed
         async with room:
             if failed and not partial:
-                raise asyncio.CancelledError  # the error is on its way to the caller: begin nothing more
+                raise asyncio.CancelledError  # the error is on its way to the caller: start no further item
             try:
                 return await step(function, item)
             except Exception:

@@ -1,9 +1,9 @@
-"""What can be known of handlers before they run: their source is read, and nothing of it is executed.
+"""Checks handlers before they run: their source is read, and nothing of it is executed.
 
-    agents ──► the module each is written in ──► its handler, and functions of that module that it hands its run to
-                    └──► calls of run.* with plain values in them: do these agents, conditions and spans exist?
+    agents ──► the module each is written in ──► its handler, and functions of that module that get its run
+                    └──► calls of run.* with literal values: do these agents, conditions and durations exist?
 
-Only what is certainly wrong is told. What is computed, imported or passed around is left to the run itself.
+Only certain mistakes are reported. Values that are computed, imported or passed around are left to the run itself.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def foresee(
     channels: Collection[str] | None = None,
     emits: Mapping[str, Emits] | None = None,
 ) -> list[str]:
-    """What is wrong with the handlers of an app, each with file and line. The runs of those that gather are over many events.
-    `channels`: those of the app; None: not known. `emits`: of agents that may not emit everything.
+    """The mistakes in the handlers of an app, each with file and line. `channels`: the app's channels; None: unknown.
+    `emits`: for agents that may emit only certain types.
     """
     modules: dict[str, _Module | None] = {}
     problems: list[str] = []
-    calls: dict[str, dict[str, str]] = {}  # agent: whom it calls, and where
+    calls: dict[str, dict[str, str]] = {}  # agent: the agents it calls, and where
     for name, function in agents.items():
         handler = inspect.unwrap(function)
         file = getattr(getattr(handler, "__code__", None), "co_filename", None)
@@ -64,7 +64,7 @@ def foresee(
 def _read(file: str) -> _Module | None:
     try:
         return _Module(file, ast.parse(Path(file).read_text(encoding="utf-8")))
-    except (OSError, SyntaxError, ValueError):  # made in an interpreter, or changed since it was loaded
+    except (OSError, SyntaxError, ValueError):  # typed into an interpreter, or changed since it was loaded
         return None
 
 
@@ -75,7 +75,7 @@ class _Module:
 
     @cached_property
     def functions(self) -> dict[str, Function]:
-        """Those at the top, by name; one that is written twice is not known."""
+        """The functions at module level, by name, without those that are defined twice."""
         found = [node for node in self.tree.body if isinstance(node, FUNCTIONS)]
         names = [node.name for node in found]
         return {node.name: node for node in found if names.count(node.name) == 1}
@@ -91,12 +91,12 @@ class _Module:
 
 @dataclass
 class _Handler:
-    """One agent's handler, and what it hands its run to."""
+    """One agent's handler, and the functions it passes its run to."""
 
     agent: str
     module: _Module
     agents: Mapping[str, Callable[..., Any]]
-    known: Mapping[str, Any]  # the names of its module, as they are now
+    known: Mapping[str, Any]  # the current names of its module
     channels: Collection[str] | None = None
     emits: Emits | None = None
     problems: list[str] = field(default_factory=list)
@@ -104,7 +104,7 @@ class _Handler:
     _seen: set[tuple[int, str]] = field(default_factory=set)
 
     def read(self, node: Function, run: str) -> None:
-        """A function in which `run` is the run."""
+        """Check a function in which `run` is the run."""
         if (id(node), run) in self._seen or _assigns(node, run):
             return
         self._seen.add((id(node), run))
@@ -119,7 +119,7 @@ class _Handler:
             self._refuse_waits(block, run)
 
     def _follow(self, call: ast.Call, run: str) -> None:
-        """A function of the same module that is given the run."""
+        """Check a function of the same module that is given the run."""
         called = self.module.functions.get(call.func.id) if isinstance(call.func, ast.Name) else None
         given = _parameter_of(call.args, run)
         if called is not None and given is not None and given < len(called.args.args):
@@ -148,7 +148,7 @@ class _Handler:
             self._check_span(call, f"run.{method}: timeout", options.get("timeout", UNKNOWN))
 
     def _check_options(self, at: ast.AST, method: str, given: list[str]) -> None:
-        """Does it take these? What takes any hands them on, to a step or an action."""
+        """Report unknown options. A method that takes any keywords passes them on, to a step or an action."""
         function = getattr(Run, method, None)
         if not inspect.isfunction(function):
             return
@@ -173,7 +173,7 @@ class _Handler:
 
     def _check_wait(self, at: ast.AST, type_: Any, where: Any) -> None:
         if type_ is not UNKNOWN and (not isinstance(type_, str) or not type_.strip() or "*" in type_):
-            self._tell(at, f"run.wait_for({type_!r}): give the one type to wait for, without *")
+            self._tell(at, f"run.wait_for({type_!r}): give exactly one type to wait for, without *")
         if isinstance(where, str):
             try:
                 condition_of(where)
@@ -197,7 +197,9 @@ class _Handler:
         self._tell(at, f"run.send({channel!r}): the app has no such channel.{hint}")
 
     def _check_ask(self, at: ast.AST, to: Any) -> None:
-        """Whom it asks is a channel: else the approval reaches the agent's owner, and nobody that was meant."""
+        """`to` must be a channel: otherwise the approval goes to the agent's owner, and not to the person who was
+        meant.
+        """
         if to is UNKNOWN or to is None or self.channels is None or (isinstance(to, str) and to in self.channels):
             return
         hint = did_you_mean(str(to), self.channels)
@@ -213,7 +215,7 @@ class _Handler:
             self.calls.setdefault(name, self._place(at))
 
     def _called(self, whom: ast.expr, local: set[str]) -> str | None:
-        """The name of the agent that is called, where it is written there: as text, or as a function of this module."""
+        """The name of the called agent, if it is written there: as text, or as a function of this module."""
         given = _plain(whom)
         if isinstance(given, str):
             return given
@@ -225,7 +227,7 @@ class _Handler:
         return next((name for name, one in self.agents.items() if one is function), whom.id)
 
     def _check_transaction(self, call: ast.Call, node: Function, run: str, local: set[str]) -> None:
-        """`run.*` in what runs inside the transaction."""
+        """Report `run.*` in code that runs inside the transaction."""
         given = call.args[0]
         inside: ast.AST | None = None
         inner = run
@@ -250,7 +252,7 @@ class _Handler:
             if not isinstance(use, ast.Attribute) or use.attr in ALLOWED_INSIDE:
                 continue
             if isinstance(use.value, ast.Name) and use.value.id == inner:
-                message = f"{inner}.{use.attr} inside run.transaction: it would not be the same again on resume"
+                message = f"{inner}.{use.attr} inside run.transaction: its value would differ on resume"
                 self._tell(use, f"{message}. Pass it in as an argument")
 
     def _refuse_waits(self, block: ast.AsyncWith, run: str) -> None:
@@ -258,12 +260,12 @@ class _Handler:
             method = _method(call, run)
             if method not in WAITS or (method == "sleep" and not self._is_long(call)):
                 continue
-            message = f"run.{method} inside run.lock: a run that waits is put away, and cannot keep a lock meanwhile"
+            message = f"run.{method} inside run.lock: a waiting run leaves memory and would lose the lock"
             self._tell(call, f"{message}. Wait before the block, or after it")
 
     @staticmethod
     def _is_long(call: ast.Call) -> bool:
-        """A short sleep is waited for in place; one that is computed may be short."""
+        """Whether a sleep is certainly long. A short one happens in place, and a computed one may be short."""
         span: Any = _plain(call.args[0]) if call.args else UNKNOWN
         try:
             return span is not UNKNOWN and duration(span) > WAITS_IN_PLACE
@@ -278,7 +280,7 @@ class _Handler:
 
 
 def _circles(calls: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Agents that call one another round in a circle; each circle once."""
+    """Agents that call one another in a circle; each circle once."""
     told: set[frozenset[str]] = set()
 
     def walk(path: list[str]) -> Iterator[str]:
@@ -288,8 +290,8 @@ def _circles(calls: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
                 if frozenset(circle) not in told:
                     told.add(frozenset(circle))
                     yield (
-                        f"agent {path[-1]}: run.call({name!r}) goes round in a circle: {' → '.join([*circle, name])}. "
-                        f"Each would wait for the next for ever; hand the work on with run.emit instead ({place})"
+                        f"agent {path[-1]}: run.call({name!r}) closes a circle: {' → '.join([*circle, name])}. "
+                        f"Each would wait for the next for ever; pass the work on with run.emit instead ({place})"
                     )
             elif name not in done:
                 yield from walk([*path, name])
@@ -301,11 +303,11 @@ def _circles(calls: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
             yield from walk([agent])
 
 
-# reading source
+# parsing
 
 
 def _plain(node: ast.expr) -> Any:
-    """A value that is written as it stands, or UNKNOWN."""
+    """A literal value, or UNKNOWN."""
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -313,7 +315,7 @@ def _plain(node: ast.expr) -> Any:
 
 
 def _method(call: ast.Call, run: str) -> str | None:
-    """`sleep` for `run.sleep(…)`."""
+    """The method of the run that is called: `sleep` for `run.sleep(…)`."""
     function = call.func
     if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == run:
         return function.attr
@@ -321,14 +323,14 @@ def _method(call: ast.Call, run: str) -> str | None:
 
 
 def _parameter_of(given: list[ast.expr], run: str) -> int | None:
-    """Which argument the run is; None where that is not sure."""
+    """The position of the run among the arguments; None if that is not certain."""
     if any(isinstance(one, ast.Starred) for one in given):
         return None
     return next((place for place, one in enumerate(given) if isinstance(one, ast.Name) and one.id == run), None)
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in a function or a block itself, and not in a function inside of it."""
+    """The nodes of a function or a block itself, without those of functions inside it."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, OWN_SCOPE):
             yield child
@@ -348,7 +350,7 @@ def _locks(node: ast.AST, run: str) -> Iterator[ast.AsyncWith]:
 
 
 def _local_names(node: ast.AST) -> set[str]:
-    """Names that a function gives a meaning of its own."""
+    """Names that a function defines itself."""
     names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
     names |= {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
     names |= {one.name for one in ast.walk(node) if isinstance(one, (*FUNCTIONS, ast.ClassDef)) and one is not node}
@@ -361,7 +363,7 @@ def _local_names(node: ast.AST) -> set[str]:
 
 
 def _assigns(node: ast.AST, name: str) -> bool:
-    """Is the name given another meaning in there? A parameter of the function itself is none."""
+    """Whether the name gets another meaning inside. A parameter of the function itself does not count."""
     if any(isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store) for one in ast.walk(node)):
         return True
     nested = [one for one in ast.walk(node) if isinstance(one, ast.arg) and one.arg == name]

@@ -1,4 +1,4 @@
-"""What the executor knows of an agent."""
+"""The parts of an agent that the executor reads."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class Handler(Protocol):
 
 
 def refuse_without_key(claim: Claim, event: Event, agent: Handler) -> None:
-    """The door takes in what it cannot tell the key or the priority of; here it is refused, so that a person sees it. One that
-    a person has mended by other data goes, out of the order, unless what its agent keeps for the key would be needed.
+    """Refuse an event without a usable key or priority. Intake accepts it, and it is refused here so that a person sees
+    it. A run that a person repaired with other data goes on, outside the order, unless its agent keeps a state for each
+    key.
     """
     agent.flow.priority_of(event)
     agent.flow.refuse_exhausted(event)
@@ -43,7 +44,7 @@ def refuse_without_key(claim: Claim, event: Event, agent: Handler) -> None:
     key = agent.flow.key_of(event)
     if agent.options.state is not None:
         message = (
-            f"agent {agent.name} keeps a state for each key, and run {claim.id} was accepted without one. "
-            f"Its key would be {key!r} now: send the event again under a new id, and discard this run"
+            f"agent {agent.name} keeps a state for each key, but run {claim.id} was accepted without a key. "
+            f"Its key would now be {key!r}: send the event again under a new id, and discard this run"
         )
         raise InvalidKey(message)

@@ -1,4 +1,6 @@
-"""News of other processes: they made runs ready, changed something, ended a run, joined. Wakes the parts that it concerns."""
+"""News from other processes: runs became ready, something changed, a run ended, a process joined. Wakes the parts
+concerned.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any, Protocol
 from wakeful.execution.circuits import Circuits
 from wakeful.execution.lookout import Lookout, is_soon
 from wakeful.execution.reaper import Reaper
-from wakeful.execution.results import Results
+from wakeful.execution.results import RunResults
 from wakeful.execution.worker import Worker
 from wakeful.stores.glance import Glance
 from wakeful.stores.request import Ready
@@ -26,13 +28,13 @@ class Deliveries(Protocol):
 
 
 class HeldSources(Protocol):
-    """The sources, of which each is read by one process."""
+    """The sources, each of which is read by one process."""
 
     def hold_again(self, held: Any, /) -> None: ...
 
 
 class Hearing:
-    """Hears other processes by way of the database."""
+    """Receives news from other processes through the database."""
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class Hearing:
         worker: Worker,
         reaper: Reaper,
         circuits: Circuits,
-        results: Results,
+        results: RunResults,
         courier: Deliveries,
         scheduler: Wakeable,
         teller: Wakeable,
@@ -62,17 +64,17 @@ class Hearing:
         self._rechecker = rechecker
         self._sources = sources
         self._time_passes = time_passes
-        self.lookout: Lookout | None = None  # it tells what it sees here, and is woken from here
+        self.lookout: Lookout | None = None  # it reports to this part, and is woken by it
 
     async def start(self) -> None:
-        """From here on every part is woken."""
+        """Begin to wake the parts."""
         self.hear()
         listener = getattr(self._database, "listener", None)
         if listener is not None:
             listener.start()
 
     def hear(self) -> None:
-        """Take news from the database, as far as it has callbacks for them."""
+        """Register for news from the database, as far as it has callbacks for them."""
         database = self._database
         listener = getattr(database, "listener", None)
         if listener is None:
@@ -81,7 +83,9 @@ class Hearing:
             listener.on_ready, listener.on_results = self.look, self._results.hear
 
     async def listen_for_results(self) -> None:
-        """Hear only of runs that end in other processes: for a process that connected to the store and does not work."""
+        """Listen only for runs that end in other processes: for a process that is connected to the store but does not
+        work.
+        """
         database = self._database
         listener = getattr(database, "listener", None)
         if listener is None:
@@ -92,8 +96,8 @@ class Hearing:
         listener.start()
 
     def look(self, ready: Ready) -> None:
-        """Another process made something ready, changed something, or has joined. Where it does not say for which agents, one look
-        of the lookout finds out which parts it concerns: with many agents that is much cheaper than a look of every part.
+        """Another process made something ready, changed something, or joined. If it does not say for which agents, one
+        look of the lookout finds the parts concerned: with many agents that is much cheaper than a look of every part.
         """
         if ready.app not in {None, self._app}:
             return
@@ -102,7 +106,7 @@ class Hearing:
             return
         if self._time_passes and self.lookout is not None:
             self.lookout.wake()
-        else:  # there the lookout wakes the worker alone: time stands still unless a test moves it
+        else:  # under a virtual clock the lookout wakes only the worker: time stands still unless a test moves it
             self._worker.look(ready)
             self._courier.wake()
             self._circuits.wake()
@@ -114,7 +118,7 @@ class Hearing:
             self._reaper.wake()
 
     def glanced(self, seen: Glance) -> None:
-        """Wake those for which the lookout saw something, before its next look is due."""
+        """Wake the parts for which the lookout saw something that is due before its next look."""
         self._courier.wake([channel for channel, wait in seen.deliveries.items() if is_soon(wait)])
         if is_soon(seen.alarms):
             self._teller.wake()

@@ -1,9 +1,9 @@
-"""One occurrence of one check: may it run already? → is there anything to do? → do it → is that news? → remember.
+"""One occurrence of one check: is it due? → is there anything to do? → do it → is the result new? → remember.
 
-Whatever a check remembers is its part of the state of its session, and is saved with the run that changed it, in one
-transaction with the message and the alarm. So an occurrence that died half-way is done again as if it had never been.
+A check's memory is its part of the session's state. It is saved with the run that changed it, in one transaction with
+the message and the alarm. So an occurrence that died half-way is repeated from the start.
 
-A check that fails is no dead letter: its next occurrence is its next try. Three failures in a row are an alarm.
+A failed check is not a dead letter: its next occurrence is its next try. Three failures in a row raise an alarm.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ Result = Literal["quiet", "told", "unchanged", "failed", "skipped"]
 
 @dataclass(slots=True)
 class Check:
-    """A check as its functions see it: what stands in its section, and what its probe found.
+    """A check as its functions see it: its section of the file, and what its probe found.
 
-    `processed` is kept from occurrence to occurrence: what the probe found, or whatever a function puts there.
+    `processed` is kept from occurrence to occurrence: what the probe found, or a value that a function puts there.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Check:
 
 @dataclass(slots=True)
 class Memory:
-    """What is remembered of a check."""
+    """What is remembered of a check between occurrences."""
 
     run: str | None = None
     ran_at: datetime | None = None
@@ -70,10 +70,10 @@ class Memory:
         None  # the occurrence that it ran for, or the time of a run by hand; stored under this name
     )
     by_hand: bool = False
-    rhythm: str | None = None  # by which it ran
+    rhythm: str | None = None  # the rule of its last run
     result: Result | None = None
-    text: str | None = None  # what it said last, or the beginning of that
-    told: str | None = None  # a digest of what was told last, unless it was quiet since
+    text: str | None = None  # its last text, or the beginning of it
+    told: str | None = None  # a digest of the last text that was sent; None after a quiet occurrence
     told_at: datetime | None = None
     failures: int = 0  # in a row
     error: str | None = None
@@ -88,8 +88,8 @@ class Memories:
 
 
 @dataclass(slots=True)
-class Written:
-    """What an event of a check carries: its section, as it was when the file was read."""
+class WrittenCheck:
+    """The data of a check's event: its section, as it was when the file was read."""
 
     check: str
     title: str
@@ -105,7 +105,7 @@ class Written:
 
 @dataclass(slots=True)
 class CheckOutcome:
-    """What became of an occurrence."""
+    """The result of one occurrence."""
 
     heartbeat: str
     check: str
@@ -133,7 +133,7 @@ def read_declaration(
     withheld: Collection[str],
     where: str,
 ) -> Heartbeat:
-    """A heartbeat as a user declares it, checked. What stands in the file is another matter: it may be edited at any time."""
+    """Check a heartbeat's declaration. Its file is not read here: it may be edited at any time."""
     if not isinstance(path, str | Path) or not str(path).strip():
         raise ConfigError(f'{where}: name its file, like "HEARTBEAT.md", not {path!r}')
     try:
@@ -156,20 +156,20 @@ def read_declaration(
     if not isinstance(commands, bool):
         raise ConfigError(f"{where}: commands must be True or False, not {commands!r}")
     if environment is not None and not commands:
-        raise ConfigError(f"{where}: environment= is for the commands of its file, and commands=True is not given")
+        raise ConfigError(f"{where}: environment= is for the commands of its file, which need commands=True")
     passed = read_environment(environment, where, withheld=withheld)
     usual = Usual(every, active, days, tz, limit, session=name, checklist=checklist is not None, commands=commands)
     return Heartbeat(name, folder / path, usual, checklist, dict(probes or {}), deliver, owner, passed)
 
 
 def folder_of(code: str) -> Path:
-    """The folder of the file that code was written in; the present one for an interpreter's."""
+    """The folder of the source file that the code is in; the current one in an interactive interpreter."""
     file = Path(code)
     return file.absolute().parent if file.suffix == ".py" else Path.cwd()
 
 
 def refuse_probe(name: Any, function: Any, *, where: str) -> None:
-    """A probe has a name that can stand in a file, and takes its check or nothing."""
+    """Refuse a probe whose name cannot stand in a file, or that takes anything but its check or nothing."""
     if not isinstance(name, str) or not PROBE_NAME.fullmatch(name):
         raise ConfigError(f"{where}: a probe's name is letters, digits, _ . and -, not {name!r}")
     if not callable(function) or not (fits(function, 0) or fits(function, 1)):
@@ -177,20 +177,20 @@ def refuse_probe(name: Any, function: Any, *, where: str) -> None:
 
 
 def fits(function: Callable[..., Any], arguments: int) -> bool:
-    """Can it be called with so many?"""
+    """Whether the function can be called with this number of arguments."""
     try:
         inspect.signature(function).bind(*[None] * arguments)
     except TypeError:
         return False
-    except ValueError:  # a builtin that tells nothing
+    except ValueError:  # a builtin without a readable signature
         return True
     return True
 
 
 def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """The handler behind a heartbeat, in an app that has these probes."""
+    """The handler of a heartbeat, in an app with these probes."""
 
-    async def look(run: Run, written: Written) -> CheckOutcome:
+    async def look(run: Run, written: WrittenCheck) -> CheckOutcome:
         attempt = current_attempt()
         memory: Memory = run.state.checks.setdefault(written.check, Memory())
         now = run.now()
@@ -212,7 +212,7 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
                 to_text(check.found, what=PROCESSED, limit=LARGEST_PROCESSED)
                 check.processed = check.found
         except (StoreError, Denied):
-            raise  # nothing that the check did
+            raise  # not a failure of the check itself
         except Exception as error:
             words = f"{type(error).__name__}: {words_of(error)}"[:SHOWN_OF_A_TEXT]
             memory.result, memory.error, memory.failures = "failed", words, memory.failures + 1
@@ -245,20 +245,21 @@ def agent_of(heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]]) -> 
     return look
 
 
-def too_soon(memory: Memory, written: Written, occurrence: datetime, now: datetime) -> str | None:
-    """Why a check is not run again yet. The occurrences of one rhythm are as far apart as they are, on the day of a clock change
-    too; but one that was fired by hand or edited meanwhile keeps its whole spacing, and one that ran so late that the next occurrence
-    is near has just run.
+def too_soon(memory: Memory, written: WrittenCheck, occurrence: datetime, now: datetime) -> str | None:
+    """Why a check must not run again yet, or None.
+
+    Occurrences of one rule have their own distance, which a clock change may shorten. But a check that was run by hand
+    or edited since keeps its whole spacing, and one that ran so late that the next occurrence is near has just run.
     """
     if memory.ran_at is None or memory.instant is None:
         return None
     apart = timedelta(microseconds=written.spacing)
     in_step = not memory.by_hand and memory.rhythm == written.rhythm
-    # A clock that was set back by more than that would keep it from running for as long.
+    # A clock that was set back by more than that would block the check for as long.
     too_near = not in_step and -apart < occurrence - memory.instant < apart
     if too_near or -apart < now - memory.ran_at < apart / 2:
         ran_at = time_text(from_datetime(memory.ran_at))
-        return f"it ran at {ran_at}, and does so once in {readable(written.spacing)}"
+        return f"it ran at {ran_at}, and runs once in {readable(written.spacing)}"
     return None
 
 
@@ -270,9 +271,9 @@ def failing(name: str, memory: Memory, run: str) -> str:
 
 
 async def _looked(
-    run: Run, heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]], written: Written, check: Check
+    run: Run, heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]], written: WrittenCheck, check: Check
 ) -> str | None:
-    """1. Is there anything to do? 2. Do it; without a checklist what was found is told as it is."""
+    """Ask the probe, then do the check. Without a checklist the text is what the probe found."""
     if written.probe is not None or written.command is not None:
         check.found = await _found(run, heartbeat, probes, written, check)
         if not check.found or (isinstance(check.found, str) and not check.found.strip()):
@@ -284,19 +285,19 @@ async def _looked(
         heartbeat.checklist, (run, check), {}, what=f"the checklist of {check.name}", limit=written.timeout
     )
     if text is not None and not isinstance(text, str):
-        message = f"the checklist returned {type(text).__name__} for check {check.name}: it returns a text, or None for nothing"
+        message = f"the checklist returned {type(text).__name__} for check {check.name}: it must return a text, or None for nothing"
         raise Persistent(message)
     return None if text is None else text.strip()
 
 
 async def _found(
-    run: Run, heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]], written: Written, check: Check
+    run: Run, heartbeat: Heartbeat, probes: Mapping[str, Callable[..., Any]], written: WrittenCheck, check: Check
 ) -> Any:
     if written.command is not None:
         command, given = written.command, heartbeat.environment
         attempt = current_attempt()
         if given is None or not heartbeat.usual.commands:
-            # The schedule may be older than the declaration: it was made when commands were allowed, or by another version.
+            # The schedule may be older than the declaration: made when commands were allowed, or by another version.
             raise Persistent(NO_COMMANDS)
         environment = given.made(facts_of(run.id, run.agent, run.event), where=f"heartbeat {heartbeat.name}")
 
@@ -312,21 +313,23 @@ async def _found(
         return await run.step(step(name=f"probe {check.name}", attempts=1)(ask))
     function = probes.get(written.probe or "")
     if function is None:
-        message = f'check {check.name} asks probe "{written.probe}", and this process has none of that name: is its code older?'
+        message = (
+            f'check {check.name} asks probe "{written.probe}", which this process does not have: is its code older?'
+        )
         raise Persistent(message)
 
     async def look() -> Any:
         arguments = (check,) if fits(function, 1) else ()
         return await call(function, arguments, {}, what=f"probe {written.probe}", limit=written.timeout)
 
-    # Its next occurrence is its next try, unless its own @step says otherwise.
+    # Its next occurrence is its next try, unless the probe's own @step says otherwise.
     own: StepOptions = getattr(function, MARK, StepOptions(attempts=1))
     setattr(look, MARK, replace(own, name=own.name or f"probe {check.name}", key=None))
     return await run.step(look)
 
 
 def _as_text(check: Check) -> str:
-    """What was found, in words."""
+    """What the probe found, as text."""
     if check.found is True or check.found is None:
         return check.title
     return (

@@ -1,7 +1,7 @@
-"""The housekeeper: what is over and done goes when its time has come, a little at a time.
+"""The housekeeper: removes what is over and older than its retention time, a little at a time.
 
-Every worker has one, and none is the leader: whatever one of them is about to remove, its transition locks and looks at
-again. It reads in small windows, removes in small transitions, and rests in between, so that runs do not notice.
+Every worker has one, and none is the leader: each removal locks its rows and checks them again. It reads in small
+windows, removes in small transactions, and rests in between, so that runs are not delayed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from wakeful.stores.verbs.sources import ForgetOld
 EVERY = 600.0
 FIRST_AFTER = 60.0
 PAUSE = 0.005
-WINDOW = 2_000  # rows that are looked at in one go
+WINDOW = 2_000  # rows that are read at once
 WINDOWS_AT_A_TIME = 500
-ARCHIVED_AT_A_TIME = 500  # families that are read, written and on disk together
-FAMILIES_AT_A_TIME = 100  # and those that one transaction removes: others wait for that long
+ARCHIVED_AT_A_TIME = 500  # families that are read, written and synced together
+FAMILIES_AT_A_TIME = 100  # families removed in one transaction: other writers wait that long
 ROWS_AT_A_TIME = 500
 DEDUPLICATION = duration("90d")
 PROCESSES_ARE_KEPT = duration("7d")
@@ -42,14 +42,14 @@ Archive = Callable[[Sequence[Family]], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long what is over is kept: by agent, and for all others and for events. None: for ever."""
+    """How long finished things are kept: by agent, with a default for other agents and for events. None: for ever."""
 
     app: str
     default: Microseconds | None = None
     agents: Mapping[str, Microseconds] = field(default_factory=dict)
     deduplication: Microseconds = DEDUPLICATION
-    quarantine: int | None = None  # bytes that unverified inputs may take
-    quarantine_for: Microseconds | None = None  # and how long they are kept
+    quarantine: int | None = None  # limit in bytes for unverified inputs
+    quarantine_for: Microseconds | None = None  # how long they are kept
 
     def of(self, agent: str) -> Microseconds | None:
         return self.agents.get(agent, self.default)
@@ -87,7 +87,7 @@ class Housekeeper(Service):
         self._blobs_after = ""
 
     async def run_once(self) -> float | None:
-        """Go through everything once. The first time only after a rest: a process that starts has better things to do."""
+        """Go through everything once. The first time only after a rest: a starting process has more urgent work."""
         if asyncio.current_task() is self._task and not self._rested:
             self._rested = True
             return FIRST_AFTER
@@ -117,15 +117,15 @@ class Housekeeper(Service):
                     return
                 removed += gone
         if removed:
-            self.log.info("removed runs that were over for long enough", runs=removed)
+            self.log.info("removed runs older than their retention time", runs=removed)
 
     def _until(self, now: Microseconds, agent: str, finished: Microseconds) -> Microseconds | None:
-        """When a family must have been over, if this run of it is old enough."""
+        """The time by which a family must have been over, if this run of it is old enough."""
         age = self._retention.of(agent)
         return None if age is None or finished > now - age else now - age
 
     async def _remove(self, families: list[Family]) -> int | None:
-        """None when they could not be archived: then they stay."""
+        """Remove families. None if they could not be archived: then they stay."""
         archived = families if self._archive is None else await self._archived(families, self._archive)
         if archived is None:
             return None
@@ -138,14 +138,14 @@ class Housekeeper(Service):
     async def _archived(
         self, families: list[Family], archive: Callable[[Sequence[Family]], Awaitable[None]]
     ) -> list[Family] | None:
-        """Those that are in the archive now; None when there is nowhere to write. One that cannot be read stays, and does not
-        keep others from going.
+        """The families that are now in the archive; None if it cannot be written. An unreadable family stays, and does
+        not keep the others from being removed.
         """
         try:
             await archive(families)
         except OSError as error:
             self._trouble(
-                f"runs that are over for long enough are not removed, because they cannot be archived: {error}"
+                f"runs older than their retention time are not removed, because they cannot be archived: {error}"
             )
             return None
         except StoreUnavailable:
@@ -153,7 +153,7 @@ class Housekeeper(Service):
         except Exception as error:
             if len(families) == 1:
                 self._trouble(
-                    f"run {families[0].root} is not removed, because it cannot be read to be archived: {error}"
+                    f"run {families[0].root} is not removed, because it cannot be read for the archive: {error}"
                 )
                 return []
             readable: list[Family] = []
@@ -166,8 +166,8 @@ class Housekeeper(Service):
         return families
 
     async def _remove_events(self, now: Microseconds) -> None:
-        """Events without runs: they lose their payload with the last one, or after the retention time of the app if they never
-        had any; and after the deduplication window those that have none go.
+        """Events without runs: their payload is removed with their last run, or after the app's retention time if they
+        never had one. Events without a payload are removed after the deduplication window.
         """
         kept, app = self._retention.default, self._retention.app
         window = self._retention.deduplication
@@ -190,7 +190,7 @@ class Housekeeper(Service):
                 await asyncio.sleep(self._pause)
 
     async def _remove_rest(self, now: Microseconds) -> None:
-        """Idempotency keys, processes that left, keys that no run has, and chains of events that are over."""
+        """Remove idempotency keys, processes that left, keys without runs, and chains of events that are over."""
         app, before = self._retention.app, now - self._retention.deduplication
         after: str | None = ""
         while after is not None:
@@ -211,7 +211,7 @@ class Housekeeper(Service):
             await asyncio.sleep(self._pause)
 
     async def _remove_occurrences(self, now: Microseconds) -> None:
-        """What became of the occurrences of an agent's schedules is kept as long as its runs."""
+        """Remove old occurrences. They are kept as long as the runs of their agent."""
         app = self._retention.app
         for agent in await self._keeper.agents_with_schedules(app):
             kept = self._retention.of(agent)
@@ -222,8 +222,8 @@ class Housekeeper(Service):
                 await asyncio.sleep(self._pause)
 
     async def _forget_of_sources(self, now: Microseconds) -> None:
-        """Other names of events after the deduplication window; and things that are gone, once no event is left that could be one
-        of theirs: if such a thing came back, it would get a number that an event has already.
+        """Remove further identities of events after the deduplication window. Remove items that are gone from a source
+        once no event of theirs can be left: an item that came back would get a number that an event already has.
         """
         app, before = self._retention.app, now - self._retention.deduplication
         oldest = await self._keeper.oldest_event()
@@ -235,7 +235,7 @@ class Housekeeper(Service):
             await asyncio.sleep(self._pause)
 
     async def _cut_quarantine(self, now: Microseconds) -> None:
-        """Inputs that could not be verified: those that are too old, and the oldest where there are too many."""
+        """Remove unverified inputs: those that are too old, and the oldest if there are too many."""
         kept = self._retention.quarantine_for
         before = None if kept is None else now - kept
         request = CutQuarantine(self._retention.app, self._retention.quarantine, before)
@@ -247,8 +247,8 @@ class Housekeeper(Service):
             self.log.info("removed unverified inputs from quarantine", inputs=removed)
 
     async def _sweep_blobs(self, now: Microseconds) -> None:
-        """Blobs that nothing points to, twice in a row with a while in between: whoever has just read a reference that was
-        overwritten since still finds what it points to.
+        """Remove blobs that were unreferenced twice in a row, with a while in between: a reader of a reference that was
+        overwritten since still finds its blob.
         """
         if self._suspects is None and self._swept is not None and now - self._swept < SWEEP_EVERY:
             return
@@ -265,7 +265,7 @@ class Housekeeper(Service):
         self._suspects, self._swept, self._blobs_after = None, now, onward
 
     async def _windows(self, table: Literal["runs", "events"]) -> AsyncIterator[tuple[int, int]]:
-        """A table, window by window, as far as one turn goes; the next one goes on there, and begins anew at the end."""
+        """A table in windows, as many as fit into one turn. The next turn continues there, and starts over at the end."""
         first, last = await self._keeper.span(table)
         at = max(first - 1, self._cursors.get(table, 0))
         for _ in range(WINDOWS_AT_A_TIME):

@@ -1,4 +1,4 @@
-"""The intent of an effect: on disk, and allowed by policy, before the call is made."""
+"""The intent of an effect: stored, and allowed by policy, before the call is made."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from wakeful.stores.verbs.effects import OpenEffect
 from wakeful.stores.verbs.operation_keys import OpenOnce
 from wakeful.values import arguments_of, plain, schema_of_result
 
-# Branches of a handler may ask for their effects one after the other, a turn of the event loop for each.
+# Branches of a handler may ask for their effects one after the other, each after a turn of the event loop.
 TURNS_TO_ASK = 25
-RESTORED = "the store was restored from a backup, and this may have been done after it"
+RESTORED = "the store was restored from a backup, and the call may have been made after that backup"
 
 
 def new_effect(attempt: Attempt, action: Action[..., Any], identifier: str, text: str) -> Effect:
-    """An effect of this attempt, at the next place in the trace."""
+    """A new effect of this attempt, at the next place in the trace."""
     record, options = attempt.record, action.options
     position, record.position = record.position, record.position + 1
     return Effect(
@@ -47,28 +47,30 @@ def new_effect(attempt: Attempt, action: Action[..., Any], identifier: str, text
 
 
 async def open_effect(attempt: Attempt, action: Action[..., Any], identifier: str, text: str) -> Effect:
-    """Write the intent down, if policy allows it and nothing about it needs a person."""
+    """Store the intent, if policy allows it and no check needs a person."""
     await attempt.record.save_facts()
     arguments, keywords = action.read(text)
     reason = await changed_arguments(attempt, action, text) or await failed_check(action, arguments, keywords)
     known = attempt.ledger.find(identifier)
     effect = new_effect(attempt, action, identifier, text) if known is None else known
-    if effect.once is None and action.options.once is not None:  # staged once: the commit stores the arguments only
+    if (
+        effect.once is None and action.options.once is not None
+    ):  # it was staged once: the commit stores only the arguments
         effect.once = key_of(action, text)
     effect.state, effect.reason = await beginning(attempt) if reason is None else ("held", reason)
     return await opened(attempt, action, effect)
 
 
 async def open_staged(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
-    """Its turn has come: what was checked when it was staged is written down as an intent, if policy allows it now."""
+    """Store the intent of a staged effect, if policy allows it now. Its arguments were checked when it was staged."""
     effect.state, effect.reason = await beginning(attempt)
     effect.attempt = attempt.number
     return await opened(attempt, action, effect)
 
 
 async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str | None]:
-    """How an effect begins. An effect of a run that was restored from a backup may have been done after that backup, and the
-    ledger of then cannot know: it is settled like a call whose process died.
+    """The first state of an effect. In a run that was restored from a backup, the effect may have been done after that
+    backup, which the restored ledger cannot know: it is settled like a call whose process died.
     """
     store = attempt.surroundings.store
     if store.database.restored_before and await was_restored(store.database, attempt.claim):
@@ -77,7 +79,7 @@ async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str
 
 
 async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
-    """Policy is asked just before the transaction that stores the intent. An effect that it does not allow is refused, or held."""
+    """Ask policy just before the transaction that stores the intent. An effect that it does not allow is refused or held."""
     answer = await store_intent(attempt, action, effect)
     if isinstance(answer, Decision):
         if answer.answer == "deny":
@@ -93,8 +95,8 @@ async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> 
 async def store_intent(
     attempt: Attempt, action: Action[..., Any], effect: Effect, *, judged: bool = False, undoes: Effect | None = None
 ) -> Effect | Decision:
-    """Store an intent, if policy allows it; `judged`: it has said that a person must. CountedOn if another run has the result
-    of the effect that this one undoes.
+    """Store an intent, if policy allows it. `judged`: policy already said that a person must decide. Raises CountedOn
+    if another run uses the result of the effect that this one undoes.
     """
     around, claim = attempt.surroundings, attempt.claim
     facts = EffectFacts(
@@ -129,13 +131,15 @@ async def store_intent(
 
 
 async def store_held(attempt: Attempt, effect: Effect, undoes: Effect) -> None:
-    """Store an undo that waits for a person from the start: policy is not asked, because nothing is to happen."""
+    """Store an undo that is held from the start. Policy is not asked, because nothing is called."""
     request = OpenEffect(attempt.claim, attempt.app, effect, ALLOWED, undoes_key=undoes.business_key)
     await attempt.surroundings.store.do(request)
 
 
 async def changed_arguments(attempt: Attempt, action: Action[..., Any], text: str) -> str | None:
-    """Did an earlier attempt do this with other arguments? Branches that ask for theirs in a moment get a few turns."""
+    """The reason to hold, if an earlier attempt did this with other arguments. Other branches get a few turns to ask
+    for theirs.
+    """
     for _ in range(TURNS_TO_ASK - 1):
         if not attempt.ledger.not_asked_for(action.name):
             return None
@@ -144,7 +148,7 @@ async def changed_arguments(attempt: Attempt, action: Action[..., Any], text: st
 
 
 def other_arguments(before: Sequence[Effect], text: str) -> str | None:
-    """In words, what an earlier attempt did and this one does not ask for again."""
+    """What an earlier attempt did and this one does not ask for again, in words; None if there is nothing."""
     if not before:
         return None
     was, now = (redact(arguments_of(from_json(stored)))[:ARGUMENTS_SHOWN] for stored in (before[0].arguments, text))
@@ -152,7 +156,7 @@ def other_arguments(before: Sequence[Effect], text: str) -> str | None:
 
 
 async def failed_check(action: Action[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> str | None:
-    """The first check of an action's arguments that does not pass, in words."""
+    """The first check of an action's arguments that fails, in words; None if all pass."""
     for check in action.options.checks:
         name = getattr(check, "__name__", repr(check))
         try:

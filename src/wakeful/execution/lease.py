@@ -1,8 +1,8 @@
-"""A process's membership: its identity, its lease, and the thread that keeps it.
+"""A process's membership: its identity, its lease, and the thread that renews it.
 
-The lease is renewed by a thread with a connection of its own, never through the journal or the event loop: a busy loop
-must not cost a process its runs. The deadline is counted on the monotonic clock from before the renewal was sent, so
-it can only be earlier than the database's. Whoever is declared dead by others gets a new identity and starts clean.
+The lease is renewed by a thread with its own connection, never through the journal or the event loop: a busy loop must
+not cost a process its runs. The deadline is counted on the monotonic clock from before the renewal was sent, so it can
+only be earlier than the database's. A process that others declared dead gets a new identity and starts clean.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOOK_FOR_OTHERS_EVERY = 1.0
 
 @runtime_checkable
 class Presence(Renewer, Protocol):
-    """One that also shows others that this process is connected, and sees which of them are not any more."""
+    """A renewer that also shows others that this process is connected, and sees which of them no longer are."""
 
     looks: bool
 
@@ -52,7 +52,7 @@ class Presence(Renewer, Protocol):
 
 
 class Membership:
-    """This process among the others."""
+    """The membership of this process."""
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ class Membership:
         self._registry = registry
         self._app = app
         self._limits = limits or {}  # of each agent that is loaded here
-        self._versions = versions  # of their code; asked when it joins, not when it is declared
+        self._versions = versions  # of their code; read when the process joins, not when they are declared
         self._make_renewer = make_renewer
         self._lease = lease
         self._on_lost = on_lost
-        self._on_gone = on_gone  # other processes are not connected any more
+        self._on_gone = on_gone  # other processes are no longer connected
         self._renewer: Renewer | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -86,17 +86,17 @@ class Membership:
         return self._lease
 
     def left(self) -> float:
-        """Seconds for which this process certainly still owns its runs."""
+        """The seconds for which this process certainly still owns its runs."""
         return self._deadline - time.monotonic()
 
     def time_for_calls(self) -> float:
-        """Seconds for which a call to the outside may go on. It ends a while before the lease can: what comes later might
-        happen beside the next owner's call.
+        """The seconds for which a call to the outside may go on. It ends a while before the lease can: a later call
+        could overlap with that of the next owner.
         """
         return self.left() - min(BEFORE_THE_LEASE, seconds(self._lease) * SHARE_OF_A_SHORT_LEASE)
 
     async def join(self) -> None:
-        """Enter under a fresh identity and keep the lease from now on."""
+        """Join under a new identity and keep the lease from now on."""
         again, self.process = bool(self.process), secrets.token_hex(8)
         before = time.monotonic()
         limits = {agent: limit for agent, limit in self._limits.items() if limit is not None}
@@ -118,7 +118,7 @@ class Membership:
         self._thread.start()
 
     async def leave(self) -> None:
-        """Say goodbye. Runs that were not given back before are given back now."""
+        """Leave. Runs that were not released before are released now."""
         if self._thread is None:
             return
         self._end_keeping()
@@ -128,7 +128,7 @@ class Membership:
         await asyncio.to_thread(thread.join)
 
     async def die(self) -> None:
-        """Keep the lease no longer, and say nothing to anybody, as if the process were gone. For tests."""
+        """Stop renewing the lease without telling the others, like a killed process. For tests."""
         if self._thread is not None:
             self._end_keeping()
             thread, self._thread = self._thread, None
@@ -141,21 +141,21 @@ class Membership:
 
     def _keep(self, renewer: Renewer, process: str, stopping: threading.Event, loop: asyncio.AbstractEventLoop) -> None:
         rest = seconds(self._lease) / 3
-        wait = 0.0 if isinstance(renewer, Presence) else rest  # others are to see at once that it is connected
+        wait = 0.0 if isinstance(renewer, Presence) else rest  # others must see at once that it is connected
         try:
             while not self._rests(renewer, process, wait, stopping, loop):
                 before = time.monotonic()
                 try:
                     alive = renewer.renew(process, self._lease)
-                except Exception as error:  # whatever it is: without this thread the process would die unnoticed
+                except (
+                    Exception
+                ) as error:  # of any kind: without this thread the process would be declared dead unnoticed
                     wait = rest / 5
                     note_outage(self._log, "lease not renewed; trying again", error, left=round(self.left(), 1))
                     continue
                 if not alive:
                     if not stopping.is_set():
-                        self._log.error(
-                            "this process was declared dead by others; it starts again under a new identity"
-                        )
+                        self._log.error("other processes declared this one dead; it joins again under a new identity")
                         with contextlib.suppress(RuntimeError):
                             loop.call_soon_threadsafe(self._on_lost, process)
                     return
@@ -168,7 +168,9 @@ class Membership:
     def _rests(
         self, renewer: Renewer, process: str, wait: float, stopping: threading.Event, loop: asyncio.AbstractEventLoop
     ) -> bool:
-        """Until the next renewal, which comes at once when the connection is lost; meanwhile look after others. True: it is over."""
+        """Rest until the next renewal, which is due at once if the connection is lost; meanwhile watch other processes.
+        True: stop.
+        """
         if not isinstance(renewer, Presence):
             return stopping.wait(wait)
         due = time.monotonic() + wait

@@ -1,5 +1,5 @@
-"""The effects of a run, as one attempt knows them: what earlier attempts and earlier runs of its family did, what this one
-has asked for, and what waits for its time.
+"""The effects of a run, as one attempt knows them: those of earlier attempts and of earlier runs with the same root,
+those that this attempt has asked for, and those that wait for their time.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ TO_SETTLE = frozenset({"intent", "unknown", "held"})
 
 
 class EffectLedger:
-    """Effects by their operation."""
+    """Effects by their operation id."""
 
     __slots__ = ("_bases", "_known", "asked", "cut", "due", "follows")
 
     def __init__(self, effects: Collection[Effect]) -> None:
         self._known = {effect.id: effect for effect in effects} if effects else {}
         self.asked: set[str] = set()  # operations that this attempt has asked for
-        self.due: dict[str, Microseconds] = {}  # when one that waits is tried again
-        self.follows: dict[str, tuple[str, str]] = {}  # of these, who waits for which effect of another run, in words
+        self.due: dict[str, Microseconds] = {}  # when a waiting effect is tried again
+        self.follows: dict[
+            str, tuple[str, str]
+        ] = {}  # of these, the effect of another run it waits for, and the reason
         self.cut: dict[str, list[str]] = {}  # effects that the handler stopped waiting for, by what it asked for
         self._bases: dict[str, str] = {}
 
@@ -35,7 +37,7 @@ class EffectLedger:
         return effect
 
     def ask(self, operation: str, base: str) -> None:
-        """This attempt asks for an operation; equal uses of an action have an equal base."""
+        """This attempt asks for an operation. Equal uses of an action have an equal base."""
         self._bases[operation] = base
         self.asked.add(operation)
 
@@ -49,29 +51,29 @@ class EffectLedger:
             waiting.append(operation)
 
     def take_cut_off(self) -> list[Effect]:
-        """The effects that the handler stopped waiting for, and never asked for again."""
+        """The effects that the handler stopped waiting for and never asked for again."""
         left = [self._known[one] for ids in self.cut.values() for one in ids if one in self._known]
         self.cut.clear()
         return [effect for effect in left if effect.state != "retrying"]
 
     def to_settle(self) -> list[Effect]:
-        """All of them, in order, if an earlier attempt left one open; else none."""
+        """All effects, in order, if an earlier attempt left one open; otherwise none."""
         effects = list(self._known.values())
         return effects if any(effect.state in TO_SETTLE for effect in effects) else []
 
     def not_asked_for(self, action: str) -> list[Effect]:
-        """What was done by an action before, perhaps, and this attempt has not asked for."""
+        """Effects of an action that may have been done before, and that this attempt has not asked for."""
         return [
             effect
             for effect in self._known.values()
             if effect.action == action
             and effect.id not in self.asked
             and effect.state in MAY_HAVE_HAPPENED
-            and effect.follows is None  # what another run did
+            and effect.follows is None  # done by another run
         ]
 
     def dropped(self) -> list[str]:
-        """What an earlier commit of this run staged, was certainly not done, and is not asked for again."""
+        """Effects that an earlier commit of this run staged, that were certainly not done and are not asked for again."""
         return [
             effect.id
             for effect in self._known.values()

@@ -1,4 +1,4 @@
-"""A word among the runs of one process: a lock may be free now. Those of other processes look again by themselves."""
+"""Notifies the runs of one process that a lock may be free now. Runs of other processes look again by themselves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class LockNews:
-    """Who in this process waits for a lock to be let go."""
+    """The runs of this process that wait for a lock."""
 
     __slots__ = ("_waiting",)
 
@@ -14,14 +14,16 @@ class LockNews:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def listen(self) -> asyncio.Future[None]:
-        """Done with the next word. To be asked for before one looks, so that no word is missed in between."""
+        """A future that the next notification completes. Call it before looking at the lock, so that none is missed in
+        between.
+        """
         heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(heard)
         heard.add_done_callback(self._waiting.discard)
         return heard
 
     def tell(self) -> None:
-        """Some lock was let go."""
+        """A lock was released: wake all waiting runs."""
         for heard in list(self._waiting):
             wake(heard)
 

@@ -1,11 +1,11 @@
-"""`async with run.lock("name")`: one run at a time, among all workers.
+"""`async with run.lock("name")`: one run at a time, across all workers.
 
-The lock belongs to the run and the token of its claim, so that it is free as soon as the run is not running any more under
-that token, whoever died or left. Its own token is the fence: whatever is committed by the code inside the block carries
-it, and is refused once the lock has another holder.
+The lock belongs to the run and the token of its claim. So it is free as soon as the run no longer runs under that
+token, even if its process died. The lock's own token is the fence: every commit from inside the block carries it, and
+is refused once the lock has another holder.
 
-Which code is inside is kept in a context variable: a branch of the handler that runs beside the block is not concerned,
-and a task that is started inside it is.
+A context variable tells which code is inside the block: a branch of the handler that runs beside the block is not, and
+a task that is started inside it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from wakeful.model import Claim
 
 LONGEST_NAME = 200
-# How long until a run looks again whether a lock is free that a run of another process has.
+# How long until a run looks again for a lock that a run of another process holds.
 FIRST_LOOK: Microseconds = SECOND // 20
 LAST_LOOK: Microseconds = SECOND // 2
 
@@ -38,13 +38,15 @@ _inside: contextvars.ContextVar[tuple[tuple[Claim, HeldLock], ...]] = contextvar
 
 
 def locks_held(claim: Claim) -> tuple[HeldLock, ...]:
-    """The locks of this run that the code which asks is inside of."""
+    """The locks of this run that the calling code is inside of."""
     held = _inside.get()
     return tuple([lock for owner, lock in held if owner is claim]) if held else ()
 
 
 class Lock:
-    """One use of a lock. `token` rises with every holder: hand it on to a system that can refuse what comes too late."""
+    """One use of a lock. `token` rises with every holder: pass it to a system that can refuse writes of an earlier
+    holder.
+    """
 
     def __init__(self, attempt: Attempt, name: str, wait: Duration) -> None:
         self.name = checked_name(name)
@@ -56,17 +58,17 @@ class Lock:
 
     @property
     def token(self) -> int:
-        """The fence. Only inside the block."""
+        """The fence. Available only inside the block."""
         if self._held is None:
-            message = f'run.lock("{self.name}"): its token is known inside `async with` only'
+            message = f'run.lock("{self.name}"): its token is only known inside `async with`'
             raise Persistent(message)
         return self._held.token
 
     async def __aenter__(self) -> Self:
         if self._held is not None or self.name in [lock.name for lock in locks_held(self._claim)]:
             message = (
-                f'run.lock("{self.name}") inside itself: agent {self._attempt.agent} has this lock already, and would wait for '
-                "itself. Take it once, around all that needs it"
+                f'run.lock("{self.name}") inside itself: agent {self._attempt.agent} already holds this lock and would wait for '
+                "itself. Take it once, around everything that needs it"
             )
             raise Persistent(message)
         with self._attempt.at_work():
@@ -80,14 +82,16 @@ class Lock:
         if self._entered is not None:
             with contextlib.suppress(
                 ValueError
-            ):  # the block ends in another task than it began in: there it was never set
+            ):  # the block ends in another task than it began in, where it was never set
                 _inside.reset(self._entered)
             self._entered = None
         self._held = None
         await self._let_go()
 
     async def _take(self) -> HeldLock:
-        """Ask; as long as somebody has it, wait for a word that some lock was let go, or look again after a while."""
+        """Ask for the lock. While another run holds it, wait for a notification that a lock was released, or look again
+        after a while.
+        """
         attempt = self._attempt
         around, own = attempt.surroundings, attempt.locks_in_use
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -98,7 +102,9 @@ class Lock:
                 heard = around.lock_news.listen()
                 last = self._limit == 0 or over.done()
                 holder: LockHolder | None = None
-                if self.name not in own:  # else another branch of this run has it, and the store would give it to us
+                if (
+                    self.name not in own
+                ):  # otherwise another branch of this run has it, and the store would grant it again
                     own.add(self.name)
                     answer = await self._ask(gives_up=last)
                     if isinstance(answer, HeldLock):
@@ -123,13 +129,13 @@ class Lock:
         try:
             return await self._attempt.surroundings.store.do(request)
         except BaseException:
-            # Whoever stopped waiting may have got it, without knowing.
+            # The cancelled request may have got the lock without knowing.
             await self._let_go()
             raise
 
     async def _let_go(self) -> None:
-        """An attempt that is over has no lock any more: nothing need be stored then. Unless it is to stop: its run goes on
-        under the same token, to undo what it did, and that takes as long as it takes.
+        """Release the lock. An attempt that is over holds no lock, so nothing is stored then. A cancelled run is
+        different: it goes on under the same token to undo its effects, which may take long.
         """
         attempt = self._attempt
         try:
@@ -144,11 +150,11 @@ class Lock:
 
     def _too_late(self, holder: LockHolder | None) -> LockTimeout:
         who = (
-            "another branch of this run has it"
+            "another branch of this run holds it"
             if holder is None
-            else f"run {holder.run} of agent {holder.agent} has it since {time_text(holder.since)}"
+            else f"run {holder.run} of agent {holder.agent} has held it since {time_text(holder.since)}"
         )
-        remedy = "" if holder is None else f"`wakeful why {holder.run}` tells what that one is doing. "
+        remedy = "" if holder is None else f"`wakeful why {holder.run}` shows what that run is doing. "
         return LockTimeout(
             f'lock "{self.name}" was not free within {readable(self._limit)}: {who}. {remedy}'
             "Wait longer with run.lock(…, wait=…), or hold it for a shorter time"

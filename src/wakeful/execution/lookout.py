@@ -1,9 +1,9 @@
-"""The lookout: one slow look at everything, as a safety net under all words of other processes.
+"""The lookout: one slow look at everything, as a safety net under the notifications of other processes.
 
-    NOTIFY, a timer, a commit of our own ──► the part that is concerned, at once
-    the lookout, every few seconds       ──► the parts for which there is something to do, and no others
+    NOTIFY, a timer, a commit of our own ──► the part concerned, at once
+    the lookout, every few seconds       ──► only the parts that have something to do
 
-Without it each part would have to look for itself: with 60 agents that was 27 queries a second in a process that did nothing.
+Without it each part would have to look for itself: with 60 agents that was 27 queries a second in an idle process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EVERY = 5.0
 
 
 class Lookout(Service):
-    """Looks, and hands what it saw to those who are to act on it."""
+    """Looks, and passes what it saw to the parts that act on it."""
 
     name = "lookout"
 
@@ -31,7 +31,7 @@ class Lookout(Service):
         then: Callable[[], Awaitable[None]] | None = None,
         every: float | None = None,
     ) -> None:
-        """`then` is what else is done at every look, such as words that several parts say in one transaction."""
+        """`then` runs at every look, such as reports of several parts in one transaction."""
         super().__init__()
         self._look = look
         self._acts = acts
@@ -40,7 +40,7 @@ class Lookout(Service):
         self._rested = False
 
     async def run_once(self) -> float | None:
-        """One look. Processes that were started together do not look together; and at the start all parts look for themselves."""
+        """One look. The first comes after a random rest, so that processes started together do not look together."""
         if not self._rested:
             self._rested = True
             return self._every * random.uniform(0.5, 1.0)
@@ -53,5 +53,5 @@ class Lookout(Service):
 
 
 def is_soon(wait: int | None) -> bool:
-    """Is it due before the next look?"""
+    """Whether it is due before the next look."""
     return wait is not None and wait <= EVERY * SECOND

@@ -1,12 +1,12 @@
-"""The process between a worker and a command: as long as it lives, the command can be ended, and does not outlive its worker.
+"""The process between a worker and a command: while it lives, the command can be ended and does not outlive its worker.
 
     worker ══ line ══ minder ── process group of the command
-       │ closes the line, or dies: SIGTERM to the whole group, and SIGKILL once the time of grace is over
+       │ closes the line, or dies: SIGTERM to the whole group, and SIGKILL after the grace period
        ◄── {"began": group}   {"exit_code": 3}   {"refused": "No such file or directory"}
 
-It is run as a program of its own, by the path of this file, and knows nothing of the rest of Wakeful: it must start fast.
+It is run as a separate program, by the path of this file, and imports nothing of Wakeful, because it must start fast.
 
-    python minder.py GRACE FILE FOLDER COMMAND…      the line is its standard input, FILE is removed at the end
+    python minder.py GRACE FILE FOLDER COMMAND…      the line is its standard input; FILE is removed at the end
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ import sys
 import threading
 import time
 
-# It goes on after these, to see the command to its end.
+# It survives these signals, to see the command to its end.
 OUTLIVED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LOOK_EVERY = 0.02
 
 
 def main(grace: float, file: str, folder: str, command: list[str]) -> None:
-    """1. Start the command. 2. Listen for the worker. 3. Tell how the command ended, once nothing of it is to be ended."""
-    line = socket.socket(
-        fileno=os.dup(0)
-    )  # the command's own standard input takes the place of 0 before it says that it began
-    for one in OUTLIVED:  # handlers do not pass on to the command, as ignoring a signal would
+    """1. Start the command. 2. Listen to the worker. 3. Report how the command ended, once nothing is left to end."""
+    line = socket.socket(fileno=os.dup(0))  # the command gets another standard input before it reports its group
+    for one in OUTLIVED:  # the command does not inherit handlers, but it would inherit an ignored signal
         signal.signal(one, lambda *_: None)
     try:
         process = subprocess.Popen(
@@ -39,8 +37,8 @@ def main(grace: float, file: str, folder: str, command: list[str]) -> None:
             stdin=subprocess.DEVNULL,
             cwd=folder or None,
             process_group=0,
-            # The command's process tells its group itself, before it is the command: if this process is killed at any later
-            # moment, the worker knows which group to end. No thread has been started yet.
+            # The command's process reports its group itself, before it becomes the command: if this process is killed
+            # at any later time, the worker knows which group to end. No thread has been started yet.
             preexec_fn=lambda: tell(line, began=os.getpid()),  # noqa: PLW1509
         )
     except (OSError, ValueError) as error:
@@ -63,7 +61,7 @@ def tell(line: socket.socket, **what: object) -> None:
 
 
 def listen(line: socket.socket, group: int, grace: float, exited: threading.Event, ending: threading.Lock) -> None:
-    """The worker says how much time of grace there is, or is gone without a word."""
+    """Wait for the worker, which sends a grace period or closes the line without one; then end the group."""
     try:
         said = line.recv(64)
     except OSError:
@@ -74,12 +72,12 @@ def listen(line: socket.socket, group: int, grace: float, exited: threading.Even
 
 
 def end(group: int, grace: float) -> None:
-    """All of a process group: those that do not end within the time of grace are killed."""
+    """End a whole process group. Processes that do not end within the grace period are killed."""
     limit = time.monotonic() + grace
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGTERM if grace > 0 else signal.SIGKILL)
         while time.monotonic() < limit:
-            os.killpg(group, 0)  # raises once there is nobody left
+            os.killpg(group, 0)  # raises once no process is left
             time.sleep(LOOK_EVERY)
         os.killpg(group, signal.SIGKILL)
 

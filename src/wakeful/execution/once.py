@@ -1,7 +1,9 @@
-"""Once per business key: `@action(once="arguments.invoice")`. The operation is known by action and key, across runs.
+"""Once per business key: `@action(once="arguments.invoice")`. An operation is identified by action and key, across
+runs.
 
-The first run that asks for it does it. A second one gets its result; while the first is under way, it waits: a moment in
-place, then durably, and the end of the first wakes it. If the first was certainly not done, the next in line does it.
+The first run that asks for it performs it. A second run gets its result. While the first is in flight the second waits:
+a moment in place, then durably, and the end of the first wakes it. If the first was certainly not done, the next one in
+line performs it.
 """
 
 from __future__ import annotations
@@ -17,26 +19,26 @@ from wakeful.execution.intents import opened
 from wakeful.execution.lock_news import wake
 from wakeful.functions.retry import WAITS_IN_PLACE
 
-# A run that waits for another one is woken by the end of that. It looks by itself only in case nothing ends: when a run that
-# had the key died before it called, for example. The longer it waits, the less often.
+# The end of the other run wakes the waiting one. It looks by itself only in case nothing ends: for example, when the
+# run that had the key died before its call. The longer it waits, the less often it looks.
 FIRST_LOOK: Microseconds = 5 * SECOND
 LAST_LOOK: Microseconds = 300 * SECOND
 
 
 class OnceCall(EffectCall):
-    """Carries an effect through whose action has a key: by doing it, or by following the run that does."""
+    """An effect whose action has a business key: performs it, or follows the run that does."""
 
     async def reach(self) -> Any:
         while True:
             await self._follow()
             try:
                 return await super().reach()
-            except KeyTaken:  # not called so far, and another run has the key by now
+            except KeyTaken:  # not called so far, and another run has the key now
                 self.effect.tries = 0
                 await self._ask_again()
 
     async def _follow(self) -> None:
-        """Until this effect has a result, or the key."""
+        """Wait until this effect has a result, or the key."""
         if not self._follows():
             return
         attempt = self._attempt
@@ -47,7 +49,7 @@ class OnceCall(EffectCall):
             while self._follows():
                 heard = attempt.surroundings.once_news.listen()
                 try:
-                    await self._ask_again()  # after the ear is open: an end that comes now is heard
+                    await self._ask_again()  # after listen(), so that an end that comes now is noticed
                     if not self._follows():
                         return
                     if over.done():
@@ -71,6 +73,6 @@ class OnceCall(EffectCall):
         attempt.ledger.follows.pop(effect.id, None)
 
     async def _ask_again(self) -> None:
-        """Who has the key by now? The answer is stored: this effect has it, or follows the one that has."""
+        """Ask who has the key now. The answer is stored: this effect has it, or follows the effect that does."""
         self.effect.state, self.effect.reason, self.effect.attempt = "intent", None, self._attempt.number
         self.effect = self._attempt.ledger.enter(await opened(self._attempt, self._action, self.effect))

@@ -1,8 +1,8 @@
-"""A command that is asked whether there is anything to do.
+"""A command that says whether there is anything to do.
 
-ends with 0, and says nothing      there is nothing to do
-ends with 0, and says something    that is what there is to do
-ends otherwise                     it failed: nobody knows
+exit code 0, no output      nothing to do
+exit code 0, some output    the output says what there is to do
+another exit code           it failed: unknown
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ SHOWN_OF_ERRORS = 500
 async def ask_command(
     command: str, *, folder: Path, environment: Mapping[str, str], limit: Microseconds, quiet: bool = False
 ) -> str:
-    """What a command line says, in this environment and no other. It and all that it started is killed when its time is over, or
-    when the run is cancelled. With `quiet` an error repeats neither the command nor what it said: errors go into the log.
+    """The output of a command line in exactly this environment. The command and everything it started is killed when
+    its time is over or the run is cancelled. With `quiet` an error repeats neither the command nor its output, because
+    errors are logged.
     """
     process = await asyncio.create_subprocess_exec(
         SHELL,
@@ -38,7 +39,7 @@ async def ask_command(
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # a group of its own, which can be killed as a whole
+        start_new_session=True,  # its own process group, which can be killed as a whole
     )
     ended = False
     try:
@@ -63,7 +64,7 @@ async def ask_command(
 
 
 async def _first(stream: asyncio.StreamReader | None) -> str:
-    """As much as is kept; the rest is read too, because a command whose output nobody takes never ends."""
+    """The first part of a stream. The rest is read too: a command whose output is not read never ends."""
     if stream is None:
         return ""
     kept = bytearray()

@@ -1,5 +1,5 @@
-"""The reaper: notices processes that died, and puts their runs back. It never executes anything. It also tells how many are
-left to share the work.
+"""The reaper: detects dead processes and makes their runs ready again. It never executes anything. It also reports how
+many processes are left to share the work.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOK_AGAIN_AFTER = 0.5
 
 
 class Reaper(Service):
-    """Looks for processes whose lease ran out, or whose file lock is free."""
+    """Looks for processes whose lease expired, or whose file lock is free."""
 
     name = "reaper"
 
@@ -41,13 +41,15 @@ class Reaper(Service):
         self._every = every
         self._store_was_gone = False
         self._tried: set[str] = set()
-        self._counted: tuple[str, frozenset[str]] | None = None  # whose peers were counted, and who lived then
+        self._counted: tuple[str, frozenset[str]] | None = (
+            None  # for which process the peers were counted, and who was alive
+        )
 
     async def run_once(self) -> float | None:
-        """Bury the dead; rest until the next lease could run out.
+        """Bury dead processes, and rest until the next lease could expire.
 
-        When the store was gone, leases ran out because nobody could renew them. Whoever lives does so now: wait for that
-        before counting anybody as dead.
+        After an outage of the store, leases have expired because they could not be renewed. Processes that are alive
+        renew them now: wait for that before counting any of them as dead.
         """
         rest = self._every
         try:
@@ -73,28 +75,30 @@ class Reaper(Service):
         return rest
 
     async def _count_peers(self, alive: frozenset[str]) -> None:
-        """Only when others came or went: what a process has loaded is as it was when it joined."""
+        """Count only when processes came or went: the agents of a process do not change after it joined."""
         if (self._own(), alive) != self._counted:
             self._on_peers(await peers_of(self._store.database, self._app, self._own()))
             self._counted = (self._own(), alive)
 
     async def take_over(self, gone: Collection[tuple[str, int]]) -> None:
-        """Others are not connected any more, by the locks that they had: take over what can be before their leases are over."""
+        """Other processes are no longer connected, by the locks they held: take over what can be, before their leases
+        expire.
+        """
         for process, guard in gone:
             try:
                 count = await self._store.do(TakeOver(process, guard))
             except StoreUnavailable:
-                return  # it is looked at again
+                return  # the next look tries again
             if count:
                 self.log.warning(
-                    "a process is not connected any more; its runs are ready again, but for those whose calls may be under way",
+                    "a process is no longer connected; its runs are ready again, except those with calls that may be in flight",
                     process=process,
                     runs=count,
                 )
 
     async def _end_sessions(self, alive: dict[str, Microseconds]) -> None:
-        """What those that we wanted to bury at the last look still have open is in the way of others: locks on events, or
-        on their own lease, which is why they were passed over. Unless one has renewed its lease since then.
+        """End the sessions of processes that were to be buried at the last look. Their locks block others: on events,
+        or on their own lease, which is why they were skipped. Not if a process has renewed its lease since.
         """
         tried, self._tried = self._tried, set()
         for process in tried:

@@ -1,10 +1,10 @@
 """The record of a run's steps, as one attempt reads it and adds to it.
 
-A resumed run executes its handler from the top. Each `run.*` call computes its key (name, digest of arguments, count among
-equal ones) and looks it up here; only a call without a record is carried out. So the order of calls does not matter, and
-branches that swap on resume still get their own results.
+A resumed run executes its handler from the top. Each `run.*` call computes its key (name, digest of arguments, count
+among equal ones) and looks it up here; only a call without a record is carried out. So the order of calls does not
+matter, and branches that swap on resume still get their own results.
 
-Facts and finished sleeps are stored with the next checkpoint, or when the run is put away.
+Facts and finished sleeps are stored with the next checkpoint, or when the run leaves memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from wakeful.clock import Microseconds
 from wakeful.errors import Persistent
 from wakeful.execution.locks import locks_held
-from wakeful.execution.surroundings import Surroundings
+from wakeful.execution.surroundings import RunSurroundings
 from wakeful.functions.options import StepOptions, location, name_of
 from wakeful.model import Claim, Step, StepState
 from wakeful.stores.verbs.progress import SaveSteps
@@ -23,7 +23,7 @@ from wakeful.stores.verbs.waits import Wait
 
 
 class Record:
-    """Steps by their key: those of earlier attempts, and those that this one has not stored yet."""
+    """Steps by key: those of earlier attempts, and those that this one has not stored yet."""
 
     __slots__ = (
         "_claim",
@@ -41,7 +41,7 @@ class Record:
         "waiting",
     )
 
-    def __init__(self, claim: Claim, surroundings: Surroundings) -> None:
+    def __init__(self, claim: Claim, surroundings: RunSurroundings) -> None:
         self._claim = claim
         self._store = surroundings.store
         self._clock = surroundings.clock
@@ -49,17 +49,17 @@ class Record:
         self._unread = len(self._recorded)
         self._counts: dict[str, int] = {}
         self._names: dict[str, Callable[..., Any]] = {}
-        self.position = self._unread  # the next place in the trace; effects and deliveries take theirs here too
+        self.position = self._unread  # the next place in the trace, shared with effects and deliveries
         self.unsaved: list[Step] = []
         self.retrying: dict[str, Step] = {}
         self.waiting: dict[str, Step] = {}  # durable waits
-        self.awaited: dict[str, Wait] = {}  # of these, those for events
-        self.asked: set[str] | None = None  # the keys looked up, kept only where the code has changed since
+        self.awaited: dict[str, Wait] = {}  # of these, the waits for events
+        self.asked: set[str] | None = None  # the keys looked up; kept only if the code has changed since
 
     # identity
 
     def next_key(self, name: str, digested: str) -> tuple[str, str]:
-        """The key of the next call (name, digest of arguments, count among equal ones), and the name that people see."""
+        """The key of the next call (name, digest of arguments, count among equal ones), and its display name."""
         base = f"{name}:{digested}"
         counts = self._counts
         equal = counts[base] = counts.get(base, -1) + 1
@@ -67,7 +67,7 @@ class Record:
         return f"{base}:{equal}" if equal else base, name if calls == 1 else f"{name}#{calls}"
 
     def name_of(self, function: Callable[..., Any], options: StepOptions) -> str:
-        """The step's name. Persistent for two different functions of one name: they would read each other's results."""
+        """The step's name. Raises Persistent for two functions of one name: they would read each other's results."""
         name = options.name or name_of(function)
         if options.name is None and (name == "<lambda>" or not hasattr(function, "__name__")):
             message = (
@@ -85,7 +85,7 @@ class Record:
         return name
 
     def refuse_another_action(self, name: str, function: Callable[..., Any], written_at: str) -> None:
-        """Persistent for two actions of one name: they would find each other's effects on resume."""
+        """Raise Persistent for two actions of one name: they would find each other's effects on resume."""
         other = self._names.setdefault(f"act {name}", function)
         if other is not function and location(other) != written_at:
             message = (
@@ -98,11 +98,11 @@ class Record:
 
     @property
     def replaying(self) -> bool:
-        """Is this attempt still reading back what earlier ones recorded?"""
+        """Whether this attempt is still replaying what earlier attempts recorded."""
         return self._unread > 0
 
     def find(self, key: str) -> Step | None:
-        """The step under a key. The first call without a record ends the part that is only read back."""
+        """The step under a key. The first call without a record ends the replayed part."""
         if not self._recorded:
             return None
         if self.asked is not None:
@@ -115,7 +115,9 @@ class Record:
         return step
 
     def fact(self, key: str, text: str) -> str:
-        """What the first attempt knew under a key; `text` if this is the first. Stored with the next checkpoint."""
+        """The value that the first attempt recorded under a key; `text` if this is the first. Stored with the next
+        checkpoint.
+        """
         recorded = self._recorded.get(key)
         if recorded is not None and recorded.result is not None:
             self._unread = max(0, self._unread - 1)
@@ -148,7 +150,7 @@ class Record:
         started_at: Microseconds | None = None,
         position: int | None = None,
     ) -> Step:
-        """A step of this attempt, at the next place in the trace unless it has one."""
+        """A new step of this attempt, at the next place in the trace unless a position is given."""
         now = self._clock.now()
         if position is None:
             position, self.position = self.position, self.position + 1
@@ -164,23 +166,23 @@ class Record:
         return self._store.do(SaveSteps(self._claim, steps, locks_held(self._claim)))
 
     async def save_facts(self) -> None:
-        """Before a checkpoint that cannot take them along."""
+        """Store facts before a checkpoint that cannot include them."""
         if self.unsaved:
             facts, self.unsaved = self.unsaved, []
             await self._store.do(SaveSteps(self._claim, facts, locks_held(self._claim)))
 
     def passed(self, step: Step) -> None:
-        """A sleep is over. Stored with the next checkpoint: until then its due time says so as well."""
+        """A sleep is over. This is stored with the next checkpoint; until then its due time shows it too."""
         step.state, step.result, step.finished_at = "done", "null", self._clock.now()
         self.unsaved.append(step)
 
     async def save_passed(self) -> None:
-        """At the end of the handler: finished sleeps that no checkpoint took along."""
+        """At the end of the handler: store finished sleeps that no checkpoint included."""
         if any(step.state == "done" for step in self.unsaved):
             await self.save_facts()
 
-    # putting away
+    # leaving memory
 
     def pending(self) -> list[Step]:
-        """Facts and waiting steps that must be stored when the run is put away."""
+        """Facts and waiting steps that must be stored when the run leaves memory."""
         return [*self.unsaved, *self.retrying.values(), *self.waiting.values()]

@@ -1,8 +1,8 @@
-"""After the commit: what a run staged is done, one after the other, in the order in which it was staged.
+"""After the commit: the run's staged effects are performed one after the other, in the order in which they were staged.
 
-The run stays claimed meanwhile, so everything that holds for an effect holds here too: its fence, its retries, its
-settlement after a crash, a person's word. A process that dies in between is followed by one that finds the run committed
-and goes on with what is left; the handler does not run again.
+The run stays claimed meanwhile, so everything about effects holds here too: fence, retries, settlement after a crash,
+and a person's decision. If the process dies in between, the next one finds the run committed and continues with the
+rest; the handler does not run again.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ OVER = frozenset({"confirmed", "abandoned", "undone"})
 
 
 async def release(attempt: Attempt) -> None:
-    """After the commit: everything that was staged. No call of the handler's is let in any more, but this may be
-    interrupted. Ends the attempt by `hold` where a person is needed.
+    """Perform all staged effects, after the commit. The handler can make no more calls, but this may still be
+    interrupted. Ends the attempt by `hold` if a person is needed.
     """
     attempt.releasing = True
     attempt.active += 1
@@ -43,12 +43,12 @@ async def _release_all(attempt: Attempt) -> None:
             raise attempt.to_stop
         action = attempt.outgoing.actions.get(effect.id) or find_action(effect.reference, attempt.app)
         if action is None:
-            effect.state, effect.reason = "held", f"the action {effect.reference} is not there any more"
+            effect.state, effect.reason = "held", f"the action {effect.reference} no longer exists"
             await save_effect(attempt, effect)
             await attempt.hold(f"{effect.action}: {effect.reason}")
             return
         if effect.once is None and action.options.once is not None and effect.state == "staged":
-            effect.once = key_of(action, effect.arguments)  # the commit that staged it stores the arguments only
+            effect.once = key_of(action, effect.arguments)  # the commit that staged it stores only the arguments
         if effect.state == "staged":
             effect = await open_staged(attempt, action, effect)
             if effect.state in OVER:

@@ -1,4 +1,4 @@
-"""`run.remind`: a reminder that a run makes, with its checkpoint, once."""
+"""`run.remind`: a reminder that a run makes once, together with its checkpoint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def _remind(
     where: str | None,
     tz: str | None,
 ) -> Reminder:
-    """Its id comes from the run's family and this call: an attempt that is repeated, and a run that is done again, find it."""
+    """The id comes from the run's root and this call, so that a repeated attempt and a replay find the same reminder."""
     digested, arguments = digest_of_arguments((when, text, to, unless, where, tz), {}, of="run.remind")
     record = attempt.record
     key, shown = record.next_key("remind", digested)
@@ -50,7 +50,7 @@ async def _remind(
         return read_reminder(recorded.result)
     reminders = attempt.surroundings.reminders
     if reminders is None:
-        message = f"agent {attempt.agent}: run.remind: nobody here keeps reminders"
+        message = f"agent {attempt.agent}: run.remind: this runtime keeps no reminders"
         raise ConfigError(message)
     name = f"r-{digest(attempt.root, key, size=BYTES_OF_AN_ID)}"
     wish = await reminders.wish(
@@ -72,7 +72,7 @@ async def _remind(
 
 
 def write_reminder(stored: StoredSchedule) -> str:
-    """What the checkpoint says of it."""
+    """The reminder in the form that the checkpoint stores."""
     made = reminder_of(stored)
     fields = {name: getattr(made, name) for name in ("id", "app", "text", "to", "unless", "where")}
     return to_json(fields | {"due_at": from_datetime(made.due_at), "zone": made.zone}).decode()

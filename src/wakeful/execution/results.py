@@ -4,11 +4,11 @@
                            ▲              ├─ another process says that it ended one ─────────┤
                            │              ├─ another process changed the file (SQLite) ──────┤
                            │              └─ the safety net: half a second, then longer ─────┤
-                           └───────────────── one query for all that is waited for ──────────┘
+                           └────────────── one query for all runs that are waited for ───────┘
 
-On PostgreSQL a run may end in any process, and the end of a run is not announced by itself: that would cost every run a
+On PostgreSQL a run may end in any process, and its end is not announced by default: that would cost every run a
 notification. So the caller announces which runs it waits for, and the process that ends one of them answers. An
-announcement that arrives just after the run has ended finds nobody to answer it: the safety net finds the end then.
+announcement that arrives just after the run has ended gets no answer: then the safety net finds the end.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from wakeful.stores.verbs.progress import FinishRun
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.with_events import accept_of
 
-# The safety net: how long until the first look that nothing asked for, and at most between two of them.
+# The safety net: the time until the first unprompted look, and the longest time between two of them.
 FIRST_LOOK = 0.5
 LAST_LOOK = 10.0
 # How long a process remembers that another one waits for a run. Each look of the safety net announces it again.
 REMEMBERED = 60.0
 MOST_REMEMBERED = 20_000
-RUNS_A_WORD = 200  # a notification of PostgreSQL carries less than 8,000 bytes
+RUNS_A_WORD = 200  # a PostgreSQL notification holds less than 8,000 bytes
 
 AWAITS, ENDED = "awaits", "ended"
 ENDS = frozenset({FinishRun, CommitRun, CloseRun, FinishCancelled})
-# By these a run ends that no process has claimed: which one it was is for the look to find out.
+# These end runs that no process has claimed. Which run it was, the next look finds out.
 BY_PEOPLE = frozenset({CancelRun, RedoRun})
 
 
 class End(NamedTuple):
-    """A run as it was when it was last looked at."""
+    """A run as it was at the last look."""
 
     id: str
     app: str
@@ -62,7 +62,7 @@ class End(NamedTuple):
         return self.state in FINAL_RUN_STATES
 
     def shown(self) -> dict[str, Any]:
-        """How a run that gave no output ended, for JSON."""
+        """The end of a run without output, for JSON."""
         error = None if self.error is None else from_json(self.error)
         return {
             "state": self.state,
@@ -72,7 +72,7 @@ class End(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """What became of the runs that were waited for. Runs that are not stored any more are in none of the two."""
+    """The runs that were waited for. Runs that are no longer stored are in neither of the two."""
 
     over: dict[str, End]
     open: dict[str, End]
@@ -93,8 +93,8 @@ class Waiter:
             self.done.set_result(None)
 
 
-class Results:
-    """Who in this process waits for the end of which runs, and who elsewhere."""
+class RunResults:
+    """The callers in this process that wait for the end of runs, and the runs that other processes wait for."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Results:
         self._listen = listen
         self._later = later
         self._waiters: set[Waiter] = set()
-        self._elsewhere: dict[str, float] = {}  # runs that other processes wait for, and until when they are remembered
+        self._elsewhere: dict[str, float] = {}  # runs that other processes wait for, and until when to remember them
         self._looking: asyncio.Task[None] | None = None
         self._suspects: set[str] | None = set()  # runs that may have ended; None: any
         self._net: asyncio.TimerHandle | None = None
@@ -121,7 +121,7 @@ class Results:
     # waiting
 
     async def wait(self, runs: Collection[str], limit: Microseconds | None) -> Ends:
-        """How these runs ended, as soon as all of them have, or as far as they have after `limit`."""
+        """The ends of these runs, as soon as all of them are over, or as far as they are after `limit`."""
         seen = await self._look_up(runs)
         open_runs = {run for run, end in seen.items() if not end.over}
         if not open_runs or self._stopped or limit == 0:
@@ -147,7 +147,7 @@ class Results:
         return _sorted_out(seen | waiter.found)
 
     async def result(self, run: Receipt | str, limit: Microseconds | None) -> End:
-        """How one run ended. RunFailed, TimedOut, NotFound."""
+        """The end of one run. Raises RunFailed, TimedOut or NotFound."""
         identifier = only_run(run)
         ends = await self.wait([identifier], limit)
         end = ends.over.get(identifier)
@@ -159,19 +159,21 @@ class Results:
 
     def _not_ended(self, run: str, end: End | None, limit: Microseconds | None) -> Exception:
         if end is None:
-            return NotFound(f"there is no run {run} in this store: was it removed, or is the event not committed yet?")
+            return NotFound(f"no run {run} in this store: was it removed, or is its event not committed yet?")
         if self._stopped:
-            return StoreUnavailable(f"the app stopped while run {run} was waited for; the run goes on with the app")
+            return StoreUnavailable(
+                f"the app stopped while run {run} was waited for; the run continues when the app does"
+            )
         why = f", {end.reason}" if end.reason else ""
         return TimedOut(
             f"run {run} of agent {end.agent} is not over within {readable(limit)}: it is {end.state}{why}. "
-            f"It goes on; `wakeful why {run}` tells what it is doing"
+            f"It goes on; `wakeful why {run}` shows what it is doing"
         )
 
     # signals
 
     def wake(self, runs: Iterable[str] | None = None) -> None:
-        """Some run may have ended: one of these, or any."""
+        """A run may have ended: one of these, or any."""
         if not self._waiters or self._stopped:
             return
         if runs is None:
@@ -182,7 +184,7 @@ class Results:
             self._looking = asyncio.get_running_loop().create_task(self._look(), name="wakeful results")
 
     def hear(self, word: str) -> None:
-        """Another process waits for runs, or has ended some."""
+        """A notification: another process waits for runs, or has ended some."""
         kind, *runs = word.split(" ")
         if kind == ENDED:
             if awaited := self._awaited(runs):
@@ -196,7 +198,7 @@ class Results:
             self._hear_commits()
 
     def _forget(self) -> None:
-        """Runs that no other process has asked for in a while: commits need not be looked at for them any longer."""
+        """Forget runs that no other process has asked for in a while, so that commits need not be checked for them."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._elsewhere = {run: until for run, until in self._elsewhere.items() if until > now}
@@ -204,7 +206,7 @@ class Results:
         self._hear_commits()
 
     def _committed(self, requests: Sequence[Any]) -> None:
-        """This process has committed something."""
+        """This process has committed these requests."""
         ended = [
             request.claim.id
             for request in requests
@@ -224,7 +226,7 @@ class Results:
         return [run for run in runs if any(run in waiter.pending for waiter in self._waiters)]
 
     def _hear_commits(self) -> None:
-        """Commits are told only while a caller, here or elsewhere, waits for a run: others cost nothing."""
+        """Listen to commits only while a caller, here or elsewhere, waits for a run: otherwise they cost nothing."""
         wanted = bool(self._waiters or self._elsewhere) and not self._stopped
         self._journal.on_committed = self._committed if wanted else None
 
@@ -242,7 +244,7 @@ class Results:
             for word in words:
                 await self._database.fetch("tell_results", word)
         except StoreUnavailable:
-            pass  # the safety net of whoever waits looks anyway
+            pass  # the safety net of the waiting process looks anyway
 
     # looking
 
@@ -265,7 +267,9 @@ class Results:
         return {row[0]: End(*row) for row in rows}
 
     def _cast_net(self) -> None:
-        """Never later than it is cast: callers that keep coming must not put off the look for those that wait."""
+        """Schedule the next unprompted look, never later than it is now: new callers must not delay the look for
+        earlier ones.
+        """
         loop = asyncio.get_running_loop()
         if self._net is not None:
             if self._net.when() <= loop.time() + self._rest:
@@ -287,7 +291,7 @@ class Results:
             self._net = None
 
     async def stop(self) -> None:
-        """Whoever waits gets what is known."""
+        """Give the waiting callers what is known, and stop."""
         self._stopped = True
         self._draw_net_in()
         self._hear_commits()
@@ -302,7 +306,7 @@ class Results:
 
 
 def only_run(run: Receipt | str) -> str:
-    """The run that is meant. ValueError for a receipt of none or of several."""
+    """The id of the run that is meant. ValueError for a receipt with no run or with several."""
     if not isinstance(run, Receipt):
         return run
     if len(run.runs) == 1:
@@ -312,7 +316,7 @@ def only_run(run: Receipt | str) -> str:
         raise ValueError(message)
     why = "; ".join(f"agent {agent}: {words}" for agent, words in run.skipped.items())
     message = (
-        f"event {run.id} is {run.status} and has no run{f' ({why})' if why else ''}: `wakeful why {run.id}` tells why"
+        f"event {run.id} is {run.status} and has no run{f' ({why})' if why else ''}: `wakeful why {run.id}` shows why"
     )
     raise ValueError(message)
 
@@ -330,7 +334,9 @@ def failure(end: End) -> RunFailed:
 
 
 def _may_end(request: Any) -> bool:
-    """May it have ended a run that no process has claimed? A person cancelled or discarded it, or a newer event took its place."""
+    """Whether the request may have ended an unclaimed run: a person cancelled or discarded it, or a newer event
+    superseded it.
+    """
     if type(request) in BY_PEOPLE:
         return True
     accept = accept_of(request)

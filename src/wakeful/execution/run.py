@@ -1,5 +1,5 @@
-"""The run, as a handler has it: one agent handling one event. Every name here is the user's; the attempt that carries them out
-is in `attempt`, what it remembers in `record`.
+"""The run, as a handler sees it: one agent handling one event. Every name here is public; `attempt` carries them out,
+and `record` holds what an attempt remembers.
 """
 
 from __future__ import annotations
@@ -29,21 +29,25 @@ T = TypeVar("T")
 
 
 class Run:
-    """One agent handling one event. Handed to the handler as its first argument."""
+    """One agent handling one event. The handler gets it as its first argument.
+
+    A run that is resumed executes its handler from the top. Finished `run.*` calls return their recorded results, so
+    code between them should only compute.
+    """
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
         self.id = attempt.id
         self.agent = attempt.agent
         self.event = attempt.event
-        self.events = attempt.events  # with batch=: all that it is over, in order
+        self.events = attempt.events  # with batch=: all its events, in order
         self.key = attempt.claim.key or None
         self.attempt = attempt.number
 
-    if not TYPE_CHECKING:  # a type checker shall object to a name that does not exist
+    if not TYPE_CHECKING:  # a type checker must report a name that does not exist
 
         def __getattr__(self, name: str) -> Any:
-            """A name that does not exist: the error of the run says which one may have been meant."""
+            """Raise AttributeError with the name that may have been meant."""
             guess = did_you_mean(name, [one for one in dir(self) if not one.startswith("_")])
             message = f"{type(self).__name__!r} object has no attribute {name!r}.{guess}"
             raise AttributeError(message, name=name)
@@ -52,47 +56,47 @@ class Run:
 
     @property
     def scheduled_for(self) -> datetime | None:
-        """The occurrence of the schedule that started it; None if none did."""
+        """The occurrence of the schedule that started this run, or None."""
         return occurrence.scheduled_for(self.event)
 
     @property
     def late(self) -> timedelta | None:
-        """How long after that occurrence it started."""
+        """How long after its occurrence the run started, or None."""
         occurrence = self.scheduled_for
         return None if occurrence is None else to_datetime(self._attempt.claim.started_at) - occurrence
 
     @property
     def interval(self) -> tuple[datetime, datetime] | None:
-        """What its occurrence covers, up to `scheduled_for`: since the occurrence before it, and with those that were coalesced
-        into it since the one before them.
+        """The time span that its occurrence covers: from the occurrence before it up to `scheduled_for`. With coalesced
+        occurrences it begins at the occurrence before the first of them.
         """
         return occurrence.interval(self.event)
 
     @property
     def cause(self) -> str:
-        """A text that says which run did something, to be left beside what it writes: a change that comes back as an event is
-        known by it. `run.transaction` leaves it by itself.
+        """A text that identifies this run. Store it beside what you write, so that a change that comes back as an event
+        is traced to this run. `run.transaction` does this by itself.
         """
         return self._attempt.cause
 
     @property
     def log(self) -> RunLog:
-        """Structured log lines with the run's id; lines of a part that is only read back are not repeated."""
+        """Structured log lines with the run's id. Lines of a part that is replayed on resume are not repeated."""
         return self._attempt.log
 
     @property
     def replaying(self) -> bool:
-        """Is this attempt still reading back what earlier ones recorded?"""
+        """Whether this attempt is still replaying what earlier attempts recorded."""
         return self._attempt.record.replaying
 
     def progress(self) -> None:
-        """Say that this run gets somewhere, where nothing else does: in code that streams, or computes for a long time.
-        Without a sign of progress for `stuck_after` it counts as stuck.
+        """Report progress in code that streams or computes for a long time. A run with no sign of progress for
+        `stuck_after` counts as stuck.
         """
         self._attempt.progress()
 
     def now(self) -> datetime:
-        """The time; the same value again on resume. Stored with the run's next checkpoint."""
+        """The current time; the same value again on resume. Stored with the run's next checkpoint."""
         self._attempt.refuse_inside("run.now()")
         return to_datetime(self._attempt.record.now())
 
@@ -110,7 +114,7 @@ class Run:
 
     @property
     def state(self) -> Any:
-        """What the agent keeps from run to run, as its `state=Model`. Change it: it is saved when the run commits."""
+        """The agent's durable state, as its `state=Model`. Changes are saved when the run commits."""
         return self._agent_state("run.state").value
 
     @state.setter
@@ -131,8 +135,8 @@ class Run:
     @overload
     async def step(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     async def step(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
-        """Call a function once: its result is stored before the next line runs, and returned from storage on resume."""
-        # The one call whose body stands here: a frame less for what every run does most often.
+        """Call a function once. Its result is stored before this returns, and comes from storage on resume."""
+        # The body stands here, not in a module of its own: it saves a frame in the most frequent call.
         attempt = self._attempt
         record = attempt.record
         options = options_of(function)
@@ -141,7 +145,7 @@ class Run:
         key, shown = record.next_key(name, digested)
         if attempt.to_stop is not None:
             await attempt.begin_nothing_more()
-        attempt.enter(marked=False)  # the checkpoint does that when it begins, in the same moment
+        attempt.enter(marked=False)  # the checkpoint marks progress when it begins, in the same moment
         try:
             value, new = await Checkpoint(attempt, key, shown, text, options, function, arguments, keywords).reach()
             if new is not None:
@@ -149,7 +153,7 @@ class Run:
                 attempt.claim.finished += 1
             return value
         except ClaimLost:
-            attempt.interrupt("lost")  # the handler may catch this error: it does nothing more all the same
+            attempt.interrupt("lost")  # the handler may catch this error; it must still do nothing more
             raise
         finally:
             attempt.exit()
@@ -157,26 +161,28 @@ class Run:
     async def map(
         self, function: Callable[..., Any], items: Iterable[Any], *, limit: int = 8, partial: bool = False
     ) -> list[Any]:
-        """Call a function for each item, at most `limit` at a time, each with a checkpoint of its own.
+        """Call a function for each item, at most `limit` at a time, each with its own checkpoint.
 
-        Results are in the order of the items. Without `partial` the first error stops the rest and is raised; with
-        it, every item becomes an `Outcome` with `.value` or `.error`.
+        Results are in the order of the items. Without `partial` the first error stops the rest and is raised. With
+        `partial` every item becomes an `Outcome` with `.value` or `.error`.
         """
         return await fanout.each(self.step, function, items, limit=limit, partial=partial)
 
     async def transaction(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """`function(db, *arguments)` and its checkpoint are one database transaction: both are stored, or neither.
+        """Run `function(db, *arguments)` and store its checkpoint in one database transaction: both are stored, or
+        neither.
 
-        On SQLite the function is a plain `def`, uses tables of the store's own file, and is interrupted after 1 s.
-        On PostgreSQL it is an `async def` with an asyncpg connection of its own.
+        On SQLite the function is a plain `def`, uses tables of the store's own file, and is interrupted after 1 s. On
+        PostgreSQL it is an `async def` with its own asyncpg connection.
         """
         return await transacting.transaction(self._attempt, function, arguments)
 
     def lock(self, name: str, *, wait: Duration = "10s") -> Lock:
-        """`async with run.lock("name") as lock:` one run at a time has it, among all workers; `lock.token` is its fence.
+        """`async with run.lock("name") as lock:` only one run holds it at a time, across all workers; `lock.token` is
+        its fence.
 
-        `LockTimeout` when it is not free within `wait`. Not across durable waits: what has to wait is put away, and a
-        lock that nobody can let go would stop everybody.
+        Raises `LockTimeout` if the lock is not free within `wait`. A lock does not span durable waits: a waiting run
+        leaves memory, and a lock that cannot be released would block every other run.
         """
         self._attempt.refuse_inside("run.lock")
         return Lock(self._attempt, name, wait)
@@ -184,20 +190,23 @@ class Run:
     # effects and messages
 
     async def act(self, action: Action[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> T:
-        """An effect now: policy, ledger, call, record; returns its result. On resume a confirmed one is not done again.
+        """Perform an effect now: policy, ledger, call, record. Returns its result; a confirmed effect is not repeated
+        on resume.
 
-        `action` is declared with `@action`, which says what happens when nobody knows whether the call was done.
+        `action` is declared with `@action`, which says what to do when it is unknown whether the call was done.
         """
         value: T = await acting.act(self._attempt, action, arguments, keywords)
         return value
 
     def stage(self, action: Action[P, T], /, *arguments: P.args, **keywords: P.kwargs) -> None:
-        """An effect that is released when the run commits and its checks passed. If the run fails, it never happens."""
+        """Stage an effect: it happens after the run has committed and its checks have passed. If the run fails, it
+        never happens.
+        """
         acting.stage(self._attempt, action, arguments, keywords)
 
     def send(self, channel: str, message: Any, *, subject: str | None = None) -> None:
-        """A message to a channel of the app. It leaves when the run commits and its checks passed, at least once, always
-        under the same id. If the run fails, it never leaves.
+        """Send a message to a channel of the app. It leaves after the run has committed and its checks have passed, at
+        least once and always under the same id. If the run fails, it never leaves.
         """
         self._attempt.refuse_inside("run.send")
         self._attempt.refuse_when_over()
@@ -214,32 +223,34 @@ class Run:
         id: str | None = None,  # noqa: A002
         **extensions: Any,
     ) -> Receipt:
-        """A new event through the one door, stored together with this checkpoint. On resume it is not sent again.
+        """Emit a new event through intake, stored together with this checkpoint. It is not emitted again on resume.
 
-        `extensions` are further attributes. Those of the chain (`chaindepth`, `causationid`, …) are set by Wakeful alone, and
-        so is the source. An agent that was declared with `emits=` emits nothing else: Persistent for all of these.
+        `extensions` are further attributes. Only Wakeful sets the source and the attributes of the chain (`chaindepth`,
+        `causationid`, …). An agent declared with `emits=` may emit only those types. Breaking one of these rules raises
+        Persistent.
         """
         return await emitting.emit(self._attempt, type, data, subject, id, extensions)
 
     async def call(
         self, agent: Any, data: Any = None, *, subject: str | None = None, timeout: Duration | None = None
     ) -> Any:
-        """Start a run of another agent of this app (its name, or its function) and wait for its output, durably.
+        """Start a run of another agent of this app (by name or function) and wait durably for its output.
 
-        ChildFailed when that run is dead, denied or cancelled; TimedOut when it is not done within `timeout`.
+        Raises ChildFailed if that run is dead, denied or cancelled, and TimedOut if it is not done within `timeout`.
         """
         return await waiting.call(self._attempt, agent, data, subject=subject, timeout=timeout)
 
     # time
 
     async def schedule(self, name: str, schedule: Schedule, *, agent: Any = None, data: Any = None) -> datetime | None:
-        """Have an agent woken by a rule of time: itself, or another one (its name, or its function) if policy lets it. One of
-        that name that was made at run time gets this rule, and one that is so already stays. Its next occurrence.
+        """Let a schedule wake an agent: this one, or another one (by name or function) if policy allows it. A schedule
+        of that name that was made at run time gets the new rule; an identical one is left as it is. Returns its next
+        occurrence.
         """
         return await scheduling.schedule(self._attempt, name, schedule, agent=agent, data=data)
 
     async def unschedule(self, name: str) -> bool:
-        """Remove a schedule that was made at run time; whether there was one."""
+        """Remove a schedule that was made at run time. Returns whether it existed."""
         return await scheduling.unschedule(self._attempt, name)
 
     async def remind(
@@ -252,17 +263,20 @@ class Run:
         where: str | None = None,
         tz: str | None = None,
     ) -> Reminder:
-        """Have somebody reminded at a time ("in 20 minutes", "tomorrow 9am"), by a message to a channel. Made once: on resume
-        it is the same reminder. `unless`: not if an event of this type, and `where` CEL holds, has come by then.
+        """Make a reminder: a message to a channel at a time ("in 20 minutes", "tomorrow 9am"). On resume it is the same
+        reminder.
+
+        `unless`: the reminder is dropped if an event of this type, for which the CEL expression `where` holds, arrives
+        before then.
         """
         return await reminding.remind(self._attempt, when, text, to=to, unless=unless, where=where, tz=tz)
 
     async def sleep(self, span: Duration) -> None:
-        """Wait for a time ("2d", "90m", a timedelta), durably: the run leaves memory and survives restarts."""
+        """Sleep for a duration ("2d", "90m", a timedelta), durably: the run leaves memory and survives restarts."""
         await waiting.sleep(self._attempt, span)
 
     async def sleep_until(self, moment: datetime | str) -> None:
-        """Wait until a moment, durably. One without a zone counts as UTC."""
+        """Sleep until a time, durably. A time without a zone counts as UTC."""
         await waiting.sleep_until(self._attempt, moment)
 
     # waiting for others
@@ -277,11 +291,12 @@ class Run:
         timeout: Duration | None = None,
         source: str | None = None,
     ) -> Event:
-        """Wait for an event, durably: the first of this type that came since the run was made and that no earlier wait of the
-        run took. `where` is CEL over `event`, `data` and `values`. TimedOut when it does not come within `timeout`.
+        """Wait durably for an event: the first of this type that arrived after the run was created and that no earlier
+        wait of the run took. `where` is CEL over `event`, `data` and `values`. Raises TimedOut if none arrives within
+        `timeout`.
 
-        Without `source` it takes what any door of the run's app brought; with it, only events of that source. The name of a
-        webhook, or of something that is read, is reserved: no other door brings events under it.
+        Without `source` any event of the run's app can match; with it, only events of that source. The name of a
+        webhook or of a source that is read is reserved: no other way in accepts events under it.
         """
         return await waiting.wait_for(
             self._attempt, type, subject=subject, where=where, values=values, timeout=timeout, source=source
@@ -290,8 +305,10 @@ class Run:
     async def ask(
         self, question: str, *, to: str | None = None, schema: Any = None, timeout: Duration | None = None
     ) -> Any:
-        """Ask a person and wait for the answer, durably: `wakeful approvals` shows it, `wakeful approvals answer` answers it.
+        """Ask a person and wait durably for the answer. `wakeful approvals` lists it, `wakeful approvals answer`
+        answers it.
 
-        `schema` is what the answer must be: a type, a pydantic model. TimedOut when nobody answers within `timeout`.
+        `schema` is the type or pydantic model that the answer must fit. Raises TimedOut without an answer within
+        `timeout`.
         """
         return await waiting.ask(self._attempt, question, to=to, schema=schema, timeout=timeout)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RunLog:
-    """The run's log: structured, with run and agent, and silent while recorded work is only being read back."""
+    """The run's log: structured, with run and agent. Silent while recorded work is replayed."""
 
     __slots__ = ("_attempt", "_logger")
 
@@ -35,6 +35,6 @@ class RunLog:
     def _say(self, level: str, message: str, fields: dict[str, Any]) -> None:
         self._attempt.progress()
         if not self._attempt.record.replaying:
-            # Here too, and not only where lines are written: a program that embeds an app has a log of its own.
+            # Redacted here too, not only where lines are written: a program that embeds an app has its own log.
             cleaned = {name: redact(value) if isinstance(value, str) else value for name, value in fields.items()}
             self._logger.say(level, redact(message) if isinstance(message, str) else message, cleaned, depth=3)

@@ -1,11 +1,11 @@
-"""`run.schedule` and `run.unschedule`: schedules that agents make, if policy lets them, each together with its checkpoint.
+"""`run.schedule` and `run.unschedule`: schedules that agents make, each together with its checkpoint, if policy allows it.
 
 the call ──► recorded? ──► its result, or its error again
               │ no
               ▼
-the schedule as it is ──► what would change ──► one transaction: policy's answer, the change, the checkpoint
+the current schedule ──► the change ──► one transaction: policy's decision, the change, the checkpoint
               ▲                                        │
-              └──────── somebody else was first ───────┘
+              └──────── another process was first ─────┘
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wakeful.triggers.schedules import MOST_TRIES, Schedules, refuse_name
 from wakeful.values import digest_of_arguments, to_text
 
 Verb = Literal["add", "edit", "remove"]
-# What agents never change, whatever the rules say.
+# Agents can never change these, regardless of the rules.
 BELONGS = {
     "code": "it is declared in code",
     "heartbeat": "it comes from a heartbeat's file",
@@ -44,8 +44,8 @@ BELONGS = {
 
 
 @dataclass(slots=True)
-class Wish:
-    """What a run wants of a schedule, as the schedule is now."""
+class WantedChange:
+    """The change that a run wants, given the schedule as it is now."""
 
     verb: Verb
     before: StoredSchedule | None
@@ -56,20 +56,20 @@ class Wish:
 
 
 async def schedule(attempt: Attempt, name: str, wanted: Schedule, *, agent: Any, data: Any) -> datetime | None:
-    """Make it so, or leave it where it is so; its next occurrence."""
+    """Make or change a schedule, unless it already is as wanted. Returns its next occurrence."""
     async with _changing(attempt, "run.schedule"):
         return await _schedule(attempt, name, wanted, agent, data)
 
 
 async def unschedule(attempt: Attempt, name: str) -> bool:
-    """See to it that there is none of that name; whether there was."""
+    """Remove the schedule of that name. Returns whether it existed."""
     async with _changing(attempt, "run.unschedule"):
         return await _unschedule(attempt, name)
 
 
 @contextlib.asynccontextmanager
 async def _changing(attempt: Attempt, call: str) -> AsyncIterator[None]:
-    """A call that changes a schedule is under way. A run that is to stop learns it from the store here, too."""
+    """A call that changes a schedule is in flight. If the run is cancelled, the store may say so here too."""
     attempt.refuse_inside(call)
     if attempt.to_stop is not None:
         await attempt.begin_nothing_more()
@@ -90,13 +90,13 @@ async def _schedule(attempt: Attempt, name: str, wanted: Schedule, agent: Any, d
     )
     schedules = _schedules(attempt, what)
 
-    async def wish() -> Wish:
+    async def wish() -> WantedChange:
         owner = attempt.surroundings.owners.get(target)
         before, change = await schedules.plan(
             name, wanted, target, data=from_json(text), owner=owner, operator=_operator(attempt)
         )
         verb: Verb = "edit" if before is not None and before.state in {"live", "paused"} else "add"
-        return Wish(verb, before, change, target, wanted.describe())
+        return WantedChange(verb, before, change, target, wanted.describe())
 
     step = await _reach(attempt, "schedule", name, (digested, arguments), wish)
     moment = from_json(step.result or "{}").get("next_at")
@@ -107,14 +107,14 @@ async def _unschedule(attempt: Attempt, name: str) -> bool:
     what = f"agent {attempt.agent}: run.unschedule({name!r})"
     schedules = _schedules(attempt, what)
 
-    async def wish() -> Wish:
+    async def wish() -> WantedChange:
         before, change = await schedules.plan_removal(name, operator=_operator(attempt))
         there = before is not None and change is not None
         result = to_json({"removed": there}).decode()
         if before is None or not there:
-            return Wish("remove", before, None, attempt.agent, "", result)
+            return WantedChange("remove", before, None, attempt.agent, "", result)
         rule = as_stored(before.definition).describe()
-        return Wish("remove", before, change, before.agent, rule, result)
+        return WantedChange("remove", before, change, before.agent, rule, result)
 
     identity = digest_of_arguments((name,), {}, of="run.unschedule")
     step = await _reach(attempt, "unschedule", name, identity, wish)
@@ -122,7 +122,7 @@ async def _unschedule(attempt: Attempt, name: str) -> bool:
 
 
 async def _reach(
-    attempt: Attempt, call: str, name: str, identity: tuple[str, str], wish: Callable[[], Awaitable[Wish]]
+    attempt: Attempt, call: str, name: str, identity: tuple[str, str], wish: Callable[[], Awaitable[WantedChange]]
 ) -> Step:
     """The step of this call: recorded before, or stored now."""
     digested, arguments = identity
@@ -151,12 +151,12 @@ async def _reach(
                 locks_held(attempt.claim),
             ),
         )
-    message = f"schedule {name} is being changed by others all the time: try again"
+    message = f"schedule {name} keeps being changed by other processes: try again"
     raise StoreUnavailable(message)
 
 
 async def _store_change(attempt: Attempt, request: ScheduleByRun) -> Step | None:
-    """Store a change of a schedule together with the step that tells of it; None: another process was first."""
+    """Store a change of a schedule together with its step. None: another process was first."""
     around = attempt.surroundings
     await attempt.record.save_facts()
     stored = await around.store.do(request)
@@ -165,14 +165,14 @@ async def _store_change(attempt: Attempt, request: ScheduleByRun) -> Step | None
     return stored
 
 
-def _judge(attempt: Attempt, name: str, wanted: Wish) -> Decision:
-    """Policy; but what belongs to code stays as it is, whatever the rules say. One that is not there need not be asked about."""
+def _judge(attempt: Attempt, name: str, wanted: WantedChange) -> Decision:
+    """Policy's decision. A schedule declared in code is never changed, and removing one that does not exist is allowed."""
     around, before = attempt.surroundings, wanted.before
     there = before is not None and before.state != "removed"
     if wanted.verb == "remove" and wanted.change is None:
         return Decision("allow", rule="nothing to do", reason="there is no such schedule")
     if before is not None and there and before.origin in BELONGS:
-        reason = f"schedule {name} is not an agent's to change: {BELONGS[before.origin]}"
+        reason = f"agents cannot change schedule {name}: {BELONGS[before.origin]}"
         return Decision("deny", rule="schedules_of_others", reason=reason)
     facts = ScheduleFacts(
         around.app,
@@ -200,16 +200,16 @@ def _operator(attempt: Attempt) -> str:
 def _schedules(attempt: Attempt, what: str) -> Schedules:
     schedules = attempt.surroundings.schedules
     if schedules is None:
-        message = f"{what}: nobody here keeps schedules"
+        message = f"{what}: this runtime keeps no schedules"
         raise ConfigError(message)
     return schedules
 
 
 def _checked(attempt: Attempt, name: Any, wanted: Any, agent: Any, what: str) -> str:
-    """The agent that is meant. Persistent for what cannot be."""
+    """The name of the agent to wake. Raises Persistent for arguments that cannot work."""
     if not isinstance(wanted, Schedule):
         message = (
-            f'{what}: {wanted!r} is no rule of time: write cron("0 8 * * *"), every("30m") or at("2026-12-24T18:00")'
+            f'{what}: {wanted!r} is not a schedule: write cron("0 8 * * *"), every("30m") or at("2026-12-24T18:00")'
         )
         raise Persistent(message)
     try:
@@ -226,6 +226,6 @@ def _checked(attempt: Attempt, name: Any, wanted: Any, agent: Any, what: str) ->
         message = f'{what}: app {attempt.app} has no agent "{shown}".{did_you_mean(shown, attempt.surroundings.agents)}'
         raise Persistent(message)
     if wanted.rule.next(attempt.clock.now()) is None:
-        message = f"{what}: {wanted.describe()} lies in the past: it would never fire"
+        message = f"{what}: {wanted.describe()} is in the past: it would never fire"
         raise Persistent(message)
     return target

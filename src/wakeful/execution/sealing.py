@@ -1,5 +1,5 @@
-"""How this process keeps up with the encryption of its store, while it is at work: it takes up that payloads are bound to their places,
-and that the store is strict; and what was found to be tampered with becomes an alarm.
+"""Keeps a working process in step with the encryption of its store: it adopts that payloads are bound to their rows and
+that the store is strict, and raises an alarm for each payload that was tampered with.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 EVERY = 5.0
 
 
-class Sealing(Service):
-    """Looks at the marks of the store, and tells what was found."""
+class SealingService(Service):
+    """Reads the marks of the store, and reports tampered payloads."""
 
     name = "sealing"
 
@@ -41,11 +41,11 @@ class Sealing(Service):
         self._noted = ""
 
     async def run_once(self) -> float | None:
-        """Once this process binds everything, the store is told: only then may the store become strict."""
+        """Once this process binds every payload, tell the store: only then may the store become strict."""
         process = self._process()
         try:
             binds = await look_at_sealing(self._store.database)
-        except PayloadTampered as error:  # the mark of a strict store: what is known of it goes on
+        except PayloadTampered as error:  # the mark of a strict store was changed: keep what is known of it
             self._alarm(f"tampering/{self._app}/wakeful_cipher", str(error))
             binds = False
         if binds and process and self._noted != process:
@@ -55,7 +55,7 @@ class Sealing(Service):
         return EVERY
 
     def tell(self) -> None:
-        """One alarm for each column: its text is about the row that was found last."""
+        """Raise one alarm for each column. Its text is about the row that was found last."""
         findings = self._codec.findings
         while findings:
             finding = next(iter(findings))

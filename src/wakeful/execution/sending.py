@@ -12,7 +12,7 @@ from wakeful.values import plain, to_text
 
 
 def put_out(attempt: Attempt, channel: Any, message: Any, *, subject: Any = None) -> None:
-    """Add a message to what leaves with the commit."""
+    """Add a message to those that leave with the commit."""
     around, record = attempt.surroundings, attempt.record
     if subject is not None and not isinstance(subject, str):
         words = f"run.send: the subject is a text, not {subject!r}"
@@ -28,6 +28,6 @@ def put_out(attempt: Attempt, channel: Any, message: Any, *, subject: Any = None
     key, _ = record.next_key(f"send {channel}", digest(text, subject or ""))
     identifier = f"{attempt.root}-{digest(key, size=6)}"
     if identifier in attempt.claim.sent:
-        return  # by an earlier run of this family
+        return  # an earlier run with the same root sent it
     position, record.position = record.position, record.position + 1
     attempt.outgoing.deliveries.append(Delivery(identifier, channel, text, subject, position))

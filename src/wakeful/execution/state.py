@@ -1,7 +1,8 @@
-"""What an agent keeps from run to run: read at the first attempt, changed by the handler, saved with the run's commit.
+"""An agent's durable state: read at the first attempt, changed by the handler, saved with the run's commit.
 
-What the first attempt read is recorded with its first checkpoint, so that a resumed one goes on with the same; when the
-run commits, the state must still have the version that was read, or the run is done again with the new one.
+The state that the first attempt read is recorded with its first checkpoint, so that a resumed attempt sees the same.
+When the run commits, the state must still have the version that was read; otherwise the run is retried with the new
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FACT = "state"
 
 
 class AgentState:
-    """One run's copy of its agent's state, or of what its agent keeps for one key."""
+    """One run's copy of its agent's state, or of the state for one key."""
 
     def __init__(self, record: Record, model: Any, claim: Claim) -> None:
         read = claim.state or StateRead(None, 0)
@@ -52,7 +53,7 @@ class AgentState:
         self._value = value
 
     def change(self, app: str) -> StateChange | None:
-        """What is to be saved, unless it is as it was."""
+        """The state to save, or None if it did not change."""
         if self._before is None:
             return None
         text = self._text()
@@ -71,7 +72,9 @@ class AgentState:
             raise InvalidState(message) from None
 
     def _text(self) -> str:
-        """As it is stored, and only if it can be read again: a model may have been changed into something that it is not."""
+        """The state in stored form. Raises InvalidState if it could not be read again, because the handler changed it
+        to another type.
+        """
         text = to_text(self._value, what=f"the state of agent {self._agent}")
         try:
             reader(self._model).validate_json(text)
@@ -89,7 +92,7 @@ def reader(model: Any) -> TypeAdapter[Any]:
 
 
 def refuse_misfit(model: Any, text: str) -> None:
-    """Raises InvalidState for a state that a run could not read, with every field that is wrong."""
+    """Raise InvalidState for a state that a run could not read, with every wrong field."""
     try:
         reader(model).validate_json(text)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What an attempt gets from its worker: the store, the door, the time, and who may be asked."""
+"""What an attempt gets from its worker: the store, intake, the clock, and the other parts it uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wakeful.clock import Clock
-from wakeful.execution.circuits import Shut
+from wakeful.execution.circuits import CircuitOpen
 from wakeful.execution.lock_news import LockNews
 from wakeful.functions.emits import Emits
 from wakeful.intake.reserved import By
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class RunDoor(Protocol):
-    """The one door, by which a run's own events come in again."""
+    """Intake, through which a run's own events come in."""
 
     async def accept(
         self,
@@ -43,26 +43,26 @@ class RunDoor(Protocol):
 
 
 class Dependencies(Protocol):
-    """What is known to be down."""
+    """Knows which dependencies are down."""
 
-    async def ask(self, name: str, run: int) -> Shut | None: ...
+    async def ask(self, name: str, run: int) -> CircuitOpen | None: ...
 
-    async def report(self, name: str, run: int, error: BaseException | None) -> Shut | None: ...
+    async def report(self, name: str, run: int, error: BaseException | None) -> CircuitOpen | None: ...
 
 
 class Cancellable(Protocol):
-    """Something that will happen, unless it is cancelled."""
+    """A callback that will run unless it is cancelled."""
 
     def cancel(self) -> None: ...
 
 
 def after_seconds(delay: float, callback: Callable[[], None]) -> Cancellable:
-    """By the time that really passes."""
+    """Call back after real time has passed."""
     return asyncio.get_running_loop().call_later(delay, callback)
 
 
 @dataclass(slots=True)
-class Surroundings:
+class RunSurroundings:
     """What an attempt gets from its worker."""
 
     app: str
@@ -75,18 +75,18 @@ class Surroundings:
     time_for_calls: Callable[[], float] = lambda: math.inf
     judge: Callable[[Facts], Decision] = decide
     owners: Mapping[str, str | None] = field(default_factory=dict)
-    agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # those of the app, and their functions
+    agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # the app's agents and their functions
     matches: Matches | None = None
     channels: Collection[str] = ()
-    event_channels: Mapping[str, str] = field(default_factory=dict)  # those that make events, and of which type
-    emits: Mapping[str, Emits] = field(default_factory=dict)  # of agents that may not emit everything
+    event_channels: Mapping[str, str] = field(default_factory=dict)  # channels that make events, and their type
+    emits: Mapping[str, Emits] = field(default_factory=dict)  # of agents that may emit only certain types
     sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
-    # What is called in the place of a step's function, an action or its find. For tests; identities stay the same.
+    # Replaces the function of a step, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
     lock_news: LockNews = field(default_factory=LockNews)
-    once_news: LockNews = field(default_factory=LockNews)  # some effect that has a business key is over
+    once_news: LockNews = field(default_factory=LockNews)  # an effect with a business key is over
     circuits: Dependencies | None = None
     schedules: Schedules | None = None
     reminders: Reminders | None = None
-    codec: Codec | None = None  # where payloads are encrypted: one may have been tampered with
-    declared: set[str] = field(default_factory=set)  # actions whose results the store knows from this process
+    codec: Codec | None = None  # if payloads are encrypted: one may have been tampered with
+    declared: set[str] = field(default_factory=set)  # actions whose results this process has described to the store

@@ -1,4 +1,4 @@
-"""A claim whose payloads were tampered with is not executed: its run is held, and people hear of it."""
+"""A claim whose payloads were tampered with is not executed: its run is held, and an alarm is raised."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wakeful.stores.tampered import Tampered, refuse_tampered
 
 
 def refuse_tampered_claim(claim: Claim, codec: Codec) -> None:
-    """PayloadTampered for a run that would act on what was put into the database by others."""
+    """Raise PayloadTampered for a run that would act on payloads that Wakeful did not store."""
     for text in _payloads(claim):
         if text is not None:
             refuse_tampered(text)
@@ -24,15 +24,15 @@ def refuse_tampered_claim(claim: Claim, codec: Codec) -> None:
 
 
 def refuse_forged_step(claim: Claim, step: Step, codec: Codec) -> None:
-    """PayloadTampered for a step whose state was changed, so that it would count as done: it holds the note of a step that has no result
-    yet or, in a strict store, nothing.
+    """Raise PayloadTampered for a step whose state was changed so that it would count as done: it holds the note of a
+    step without a result or, in a strict store, nothing.
     """
     if step.result:
         if isinstance(step.result, Tampered) or not is_misplaced(step.state, step.result):
             return
-        why = f"the step is {step.state}, and this is what a step notes that has no result yet"
+        why = f"the step is {step.state}, but this is the note of a step that has no result yet"
     elif step.state != "failed" and codec.strict:
-        why = f"the step is {step.state}, and there is nothing: every step that did not fail has a result or a note"
+        why = f"the step is {step.state}, but it is empty: every step that did not fail has a result or a note"
     else:
         return
     refuse_tampered(codec.tampered("step", "result", (str(claim.seq), step.key), why))

@@ -1,4 +1,6 @@
-"""The agent that tells reminders: Wakeful's own, in every app. It looks whether one is still needed, and sends one message."""
+"""The agent that sends reminders: Wakeful's own, in every app. It checks whether one is still needed and sends one
+message.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.stores.verbs.reminders import BEFORE_ALL, CameSince, came_since
 from wakeful.triggers.reminders import Memo, usual_channel
 
-# A message that is later than this says so.
+# A reminder that is later than this says so.
 ON_TIME = timedelta(minutes=1)
 
 
@@ -39,7 +41,7 @@ async def tell(run: Run, memo: Memo) -> dict[str, Any]:
 
 
 async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:
-    """The first event since the reminder was made that makes it needless."""
+    """The first event since the reminder was made that makes it unnecessary."""
     condition = None if memo.where is None else compile_condition(memo.where, where="reminder")
     passed, attempt = BEFORE_ALL, current_attempt()
     store = attempt.surroundings.store
@@ -48,9 +50,11 @@ async def find_needless(run: Run, memo: Memo) -> dict[str, Any] | None:
             match = None if condition is None or not one.envelope else condition.matches(from_envelope(one.envelope))
             if condition is None or (match is not None and match.matched):
                 return shown(one)
-            if match is not None and match.exhausted:  # rather told in vain than not at all
+            if match is not None and match.exhausted:  # better to send it in vain than not at all
                 run.log.warning(
-                    "whether an event makes the reminder needless is not known", event_id=one.id, reason=match.reason
+                    "it is unknown whether an event makes the reminder unnecessary",
+                    event_id=one.id,
+                    reason=match.reason,
                 )
         passed = page[-1].place
     return None
@@ -61,6 +65,6 @@ def shown(event: CameSince) -> dict[str, Any]:
 
 
 def lateness(run: Run) -> str | None:
-    """How late it is, in words, if it is late."""
+    """How late the run is, in words; None if it is on time."""
     late = run.late
     return None if late is None or late <= ON_TIME else readable(duration(late))

@@ -1,4 +1,4 @@
-"""`run.transaction`: the user's rows and the checkpoint of the call are one transaction."""
+"""`run.transaction`: the user's rows and the call's checkpoint are one transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def transaction(attempt: Attempt, function: Callable[..., Any], arguments:
         raise ConfigError(message)
     if dialect == "postgres" and not is_async(function):
         message = (
-            f"{what}: on PostgreSQL the function must be async, its db is an asyncpg connection ({location(function)})"
+            f"{what}: on PostgreSQL the function must be async: its db is an asyncpg connection ({location(function)})"
         )
         raise ConfigError(message)
     digested, text = identify(options, arguments, {}, name)
@@ -38,7 +38,7 @@ async def transaction(attempt: Attempt, function: Callable[..., Any], arguments:
         value, _ = await checkpoint.reach(transaction=True)
         return value
     except ClaimLost:
-        attempt.interrupt("lost")  # the handler may catch this error: it does nothing more all the same
+        attempt.interrupt("lost")  # the handler may catch this error; it must still do nothing more
         raise
     finally:
         attempt.exit()

@@ -1,4 +1,4 @@
-"""What a handler returned, checked: the request that ends its run, or commits what goes out with it."""
+"""Checks a handler's output: makes the request that ends its run, or commits it with everything that leaves with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wakeful.execution.endings import alarm_of_held
 from wakeful.execution.handler import Handler
 from wakeful.execution.intents import failed_check
 from wakeful.execution.sending import put_out
-from wakeful.model import VERIFIED, WENT_WELL, Outcome
+from wakeful.model import VERIFIED, WENT_WELL, RunOutcome
 from wakeful.output.checks import Checked, check_output
 from wakeful.stores.verbs.commit import CommitRun
 from wakeful.stores.verbs.progress import FinishRun
@@ -22,7 +22,7 @@ from wakeful.values import to_text
 
 
 async def verify(attempt: Attempt, agent: Handler, output: Any) -> FinishRun | CommitRun:
-    """Nothing unchecked goes out: what does not pass is held as it is, with all that would have left with it."""
+    """Nothing unchecked goes out: output that does not pass is held, with everything that would have left with it."""
     claim, around = attempt.claim, attempt.surroundings
     if attempt.record.unsaved:
         await attempt.record.save_passed()
@@ -41,7 +41,7 @@ async def verify(attempt: Attempt, agent: Handler, output: Any) -> FinishRun | C
     silent = agent.options.deliver is not None and output is None and not outgoing.deliveries
     if verdict.objection is None and not outgoing and change is None and not dropped:
         if silent:
-            told = Outcome("ok", verdict.verification, "committed", silent_by_choice=True)
+            told = RunOutcome("ok", verdict.verification, "committed", silent_by_choice=True)
             return FinishRun(claim, "done", output=text, outcome=told)
         outcome = WENT_WELL if verdict.verification == "none" else VERIFIED
         return FinishRun(claim, "done", output=text, outcome=outcome)
@@ -49,7 +49,7 @@ async def verify(attempt: Attempt, agent: Handler, output: Any) -> FinishRun | C
     objections = [*([] if verdict.objection is None else [verdict.objection]), *outgoing.objections]
     if objections:
         reason = "; ".join(objections)
-        outcome = Outcome("ok", "failed", "held")
+        outcome = RunOutcome("ok", "failed", "held")
         return CommitRun(
             claim,
             around.app,
@@ -68,7 +68,7 @@ async def verify(attempt: Attempt, agent: Handler, output: Any) -> FinishRun | C
         claim,
         around.app,
         text,
-        Outcome("ok", verdict.verification, "committed", silent_by_choice=silent),
+        RunOutcome("ok", verdict.verification, "committed", silent_by_choice=silent),
         then,
         outgoing.deliveries,
         outgoing.effects,
@@ -80,7 +80,7 @@ async def verify(attempt: Attempt, agent: Handler, output: Any) -> FinishRun | C
 
 
 def _output_text(verdict: Checked, agent: Handler) -> str:
-    """As it is stored. One that is held is shown to a person even if it is of a kind that cannot be."""
+    """The output in stored form. Held output is shown to a person even if it cannot be stored as JSON."""
     try:
         return to_text(verdict.output, what=f"the output of agent {agent.name}")
     except Persistent:

@@ -1,16 +1,16 @@
 """Code that changes while runs are in flight: which version a run began with, and what happens when it meets another.
 
-    continue   it goes on; recorded steps that the new code never asks for are reported at its end
-    restart    what was recorded is dropped, and the handler starts from the top; effects stay in the ledger and are found
-    hold       a person looks first: a replay lets it go on with the new code, a cancel ends it
+    continue   the run goes on; recorded steps that the new code never asks for are reported at its end
+    restart    the recorded steps are dropped and the handler starts from the top; effects stay in the ledger
+    hold       a person looks first: a replay continues with the new code, a cancel ends the run
 
-    Whichever of these an agent has, a run of newer code that meets older code is held.
+    With any of these, a run of newer code that meets older code is held.
 
-A run belongs to the version that ran it last. While others serve that one, it is theirs (stores/verbs/versions.py); a process meets
-it only once nobody does, or once it has waited for `drain`.
+A run belongs to the version that last ran it. While other processes serve that version, the run is theirs
+(stores/verbs/versions.py). A process takes it only once none does, or once it has waited for `drain`.
 
-A version is what the agent was given as `version=`, or a digest of its handler's source. Only the handler's own: what it
-calls may change freely, steps are found by their names.
+A version is the agent's `version=`, or a digest of its handler's source. Only of the handler itself: the functions it
+calls may change freely, because steps are found by name.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from wakeful.stores.awaited_version import AGREED
 if TYPE_CHECKING:
     from wakeful.functions.options import AgentOptions
 
-FACT = "version"  # it went over from one version to another: this, `version 2`, `version 3`, …
+FACT = "version"  # the run changed to another version: this, `version 2`, `version 3`, …
 UNASKED_FACT = "not asked for"
 FINISHED = frozenset({"done", "failed"})
-RESTARTS = 5  # of one run within a day, because its code changed; then a person looks first
+RESTARTS = 5  # of one run within a day because its code changed; then it is held
 RESTARTS_WITHIN: Microseconds = 24 * 3600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class NewCode:
-    """A run meets other code than it began with. `agreed`: a person said that it may go on; `noted`: it has gone over to that
-    code in an earlier attempt; `back`: that code is older; `before`: the times at which it started from the top already.
+    """A run meets other code than it began with. `agreed`: a person allowed it to go on; `noted`: an earlier attempt
+    already changed to that code; `back`: that code is older; `before`: the times at which it restarted from the top.
     """
 
     was: str
@@ -56,41 +56,41 @@ class NewCode:
         return f"its code changed since it began: version {self.was} then, {self.now} now"
 
     def restarts(self, moment: Microseconds) -> int:
-        """How often it started from the top lately, because its code changed."""
+        """How often it recently restarted from the top because its code changed."""
         return sum(one > moment - RESTARTS_WITHIN for one in self.before)
 
     def why_held(self, on_change: str, moment: Microseconds) -> str | None:
-        """Why the run waits for a person, or None: a run of newer code never goes back to older code by itself, and no run restarts for ever."""
+        """Why the run is held, or None. No run goes back to older code by itself, and no run restarts for ever."""
         if self.back:
             return (
-                f"newer code began it (version {self.was}), and only older code (version {self.now}) is at work: start a worker "
-                "that has the newer code, or let the older code go on with it (`wakeful replay RUN`)"
+                f"newer code began it (version {self.was}), but only older code (version {self.now}) is running: start a worker "
+                "with the newer code, or let the older code continue it (`wakeful replay RUN`)"
             )
         if on_change == "hold":
             return str(self)
         if on_change == "restart" and (times := self.restarts(moment)) >= RESTARTS:
-            return f"{self}; it started from the top {times} times within a day for that"
+            return f"{self}; it restarted from the top {times} times within a day for that reason"
         return None
 
     def again(self) -> str:
-        """That it starts from the top once more, in words."""
+        """The text of the alarm about a repeated restart."""
         return (
-            f"has started from the top {len(self.before) + 1} times because its code changed, now from version {self.was} to "
+            f"has restarted from the top {len(self.before) + 1} times because its code changed, now from version {self.was} to "
             f"{self.now}. After {RESTARTS} times within a day it is held for a person"
         )
 
     def fact(self, moment: Microseconds, *, restarted: bool) -> Step:
-        """Recorded with the run, so that a later attempt knows it too."""
+        """The change as a fact of the run, so that a later attempt knows it too."""
         told = {"was": self.was, "now": self.now, "restarted": restarted, "agreed": self.agreed}
         return _fact(FACT if self.number == 1 else f"{FACT} {self.number}", told, moment)
 
     def unasked(self, names: Collection[str], moment: Microseconds) -> Step:
-        """What the new code never asked for."""
+        """The steps that the new code never asked for, as a fact."""
         return _fact(UNASKED_FACT, {"was": self.was, "now": self.now, "steps": list(names)}, moment)
 
 
 def change_of(claim: Claim, now: str) -> NewCode | None:
-    """Does a run meet other code? Not one that is committed: there is nothing left for its handler to do."""
+    """The change of code that a run meets, or None. A committed run meets none: its handler has nothing left to do."""
     if claim.version is None or claim.first_start or claim.committed is not None:
         return None
     was = claim.version.removeprefix(AGREED)
@@ -106,38 +106,38 @@ def change_of(claim: Claim, now: str) -> NewCode | None:
 
 
 def is_change(step: Step) -> bool:
-    """Is it a note that the run went over to other code?"""
+    """Whether the step notes that the run changed to other code."""
     return step.state == "fact" and (step.key == FACT or step.key.startswith(f"{FACT} "))
 
 
 def is_note(step: Step) -> bool:
-    """Is it about the run, and no part of it?"""
+    """Whether the step is a note about the run, and not part of it."""
     return is_change(step) or step.key == UNASKED_FACT
 
 
 def number_of(key: str) -> int:
-    """Which change it was: `version` is the first, `version 2` the second."""
+    """The number of the change: `version` is the first, `version 2` the second."""
     return int(key.removeprefix(FACT) or 1)
 
 
 def not_asked_for(steps: Collection[Step], asked: Collection[str]) -> list[str]:
-    """Steps that an earlier attempt finished and this one did not ask for, as people know them."""
+    """The names of steps that an earlier attempt finished and this one did not ask for."""
     return [step.name for step in steps if step.state in FINISHED and step.key not in asked]
 
 
 def version_of(function: Callable[..., Any], options: AgentOptions) -> str:
-    """The version of an agent's code: as given, or by its source."""
+    """The version of an agent's code: as given, or a digest of its source."""
     if options.version is not None:
         return options.version
     try:
         return _version_of_source(function)
-    except TypeError:  # an object that cannot be hashed cannot be remembered
+    except TypeError:  # an object that cannot be hashed cannot be cached
         return _version_of_source.__wrapped__(function)
 
 
 @lru_cache(maxsize=1024)
 def _version_of_source(function: Callable[..., Any]) -> str:
-    """By the source that it was written in, or by what became of that where the source is not there."""
+    """A digest of the function's source, or of its code if the source is not available."""
     inner: Any = inspect.unwrap(function)
     while hasattr(inner, "func"):  # functools.partial
         inner = inspect.unwrap(inner.func)

@@ -3,12 +3,13 @@
     the call ──► recorded? ──► its result, or its error again
                   │ no
                   ▼
-    a step in the state `waiting`, whose `result` says for what and until when ──► rest (the run is put away meanwhile)
+    a step in the state `waiting`, whose `result` says for what and until when ──► rest (the run leaves memory)
                   │
-                  ▼ its time is over, as far as this attempt knows
-    the store has the last word: what was waited for may have come at that very moment
+                  ▼ the attempt finds that its time is over
+    the store decides: the event or answer may have arrived at that very moment
 
-What comes while the run is away ends the step in the store; the handler then runs from the top and finds it recorded.
+An event or answer that arrives while the run is out of memory ends the step in the store. The handler then runs from the
+top and finds it recorded.
 """
 
 from __future__ import annotations
@@ -39,28 +40,28 @@ from wakeful.stores.verbs.waits import EndWait, Wait
 from wakeful.values import digest_of_arguments, to_text
 
 DAY = 86400 * SECOND
-# A wait for an event, an answer or another run that was given no timeout ends after this, so that nothing waits for ever.
+# The limit of a wait for an event, an answer or another run without a timeout, so that nothing waits for ever.
 LIMIT_WITHOUT_TIMEOUT: Microseconds = 30 * DAY
-QUESTION_SHOWN = 2000  # characters, in its alarm
+QUESTION_SHOWN = 2000  # characters of the question in its alarm
 LONGEST: Microseconds = 3660 * DAY
-CALL_PATH = "callpath"  # the extension of an event that a call made: the agents on the way here
+CALL_PATH = "callpath"  # the extension of an event that run.call made: the agents on the way here
 
 
 # time
 
 
 async def sleep(attempt: Attempt, span: Duration) -> None:
-    """Until so much time has passed since this was first called."""
+    """Sleep until this time has passed since the first call."""
     length = _span(span, f"agent {attempt.agent}: run.sleep({span!r})")
     await _sleep(attempt, "sleep", span, lambda now: now + length)
 
 
 async def sleep_until(attempt: Attempt, moment: datetime | str) -> None:
-    """Until a moment. One that has passed is no wait."""
+    """Sleep until a time. A time in the past does not wait."""
     try:
         until = from_datetime(datetime.fromisoformat(moment) if isinstance(moment, str) else moment)
     except (ValueError, AttributeError, TypeError):
-        message = f"agent {attempt.agent}: run.sleep_until({moment!r}): that is no time, give a datetime or 2026-01-31T12:00:00Z"
+        message = f"agent {attempt.agent}: run.sleep_until({moment!r}): this is not a time: give a datetime or 2026-01-31T12:00:00Z"
         raise Persistent(message) from None
     if until - attempt.clock.now() > LONGEST:
         message = f"agent {attempt.agent}: run.sleep_until({moment!r}): that is more than {readable(LONGEST)} from now"
@@ -78,9 +79,7 @@ async def _sleep(attempt: Attempt, call: str, given: Any, until_from: Any) -> No
             until = until_from(attempt.clock.now())
             step = _new_step(attempt, key, shown, text, {"until": until})
             if until - attempt.clock.now() <= WAITS_IN_PLACE:
-                await attempt.record.save(
-                    step
-                )  # its time counts from the first call, also for one that is waited for in place
+                await attempt.record.save(step)  # its time counts from the first call, also for a short wait in place
         await attempt.rest(step, _until(step), in_place=True)
         attempt.record.passed(step)
 
@@ -98,13 +97,18 @@ async def wait_for(
     timeout: Duration | None,
     source: str | None = None,
 ) -> Event:
-    """The first event of a type that came since the run was made and that no earlier wait of it took."""
+    """The first event of a type that arrived after the run was created and that no earlier wait of the run took."""
     what = f"agent {attempt.agent}: run.wait_for({type_!r})"
     _refuse_wait(what, type_, subject, where, values, source)
     limit = None if timeout is None else _span(timeout, what)
     with attempt.calling("run.wait_for"):
         variables = None if values is None else to_text(dict(values), what=f"{what}: values", passed=True)
-        given = (subject, where, values, timeout)  # without a source, as waits that are recorded already
+        given = (
+            subject,
+            where,
+            values,
+            timeout,
+        )  # without a source the identity is as in waits that are already recorded
         key, shown, text = _identity(attempt, f"wait_for {type_}", given if source is None else (*given, source))
         awaited: dict[str, Any] = {"type": type_, "subject": subject, "where": where}
         if source is not None:
@@ -118,11 +122,11 @@ async def wait_for(
 
 
 def _from_source(source: str | None, where: str | None) -> str | None:
-    """The source is a part of the condition: processes of an earlier version ask it too."""
+    """The condition with the source as part of it, so that processes of an earlier version check it too."""
     if source is None:
         return where
     asked = f"event.source == {to_json(source).decode()}"
-    return asked if where is None else f"{asked} && ({where}\n)"  # behind a comment the bracket would be a part of it
+    return asked if where is None else f"{asked} && ({where}\n)"  # on a line of its own: `where` may end with a comment
 
 
 def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any, source: Any) -> None:
@@ -130,10 +134,10 @@ def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any, s
         message = f"{what}: source={source!r:.60}: give the source of the event as text, or leave it out"
         raise Persistent(message)
     if not isinstance(type_, str) or not type_.strip() or "*" in type_ or len(type_) > TEXT_LIMIT:
-        message = f"{what}: give the one type to wait for, without *; what else must hold goes into where="
+        message = f"{what}: give exactly one type to wait for, without *; further conditions go into where="
         raise Persistent(message)
     if not (subject is None or (isinstance(subject, str) and subject)):
-        message = f"{what}: subject={subject!r}: give a text that is not empty, or leave it out"
+        message = f"{what}: subject={subject!r}: give a non-empty text, or leave it out"
         raise Persistent(message)
     if where is not None:
         try:
@@ -152,7 +156,7 @@ def _refuse_wait(what: str, type_: Any, subject: Any, where: Any, values: Any, s
 
 
 async def call(attempt: Attempt, agent: Any, data: Any, *, subject: str | None, timeout: Duration | None) -> Any:
-    """Start a run of another agent of the app, by the one door, and wait for its output."""
+    """Start a run of another agent of the app, through intake, and wait for its output."""
     with attempt.calling("run.call"):
         name = _agent_name(attempt, agent)
         what = f"agent {attempt.agent}: run.call({name!r})"
@@ -175,8 +179,8 @@ async def _start_child(
     text: str,
     limit: Microseconds | None,
 ) -> Step:
-    """The event, the child's run and the step that waits for it are stored in one transaction. Where no run came of it,
-    the step has failed.
+    """Store the event, the child's run and the step that waits for it in one transaction. If no run came of it, the
+    step has failed.
     """
     step = _new_step(attempt, key, shown, text, {})
     until = _until_from(attempt, limit)
@@ -205,8 +209,8 @@ def _agent_name(attempt: Attempt, agent: Any) -> str:
         raise Persistent(message)
     if name in path:
         message = (
-            f"agent {attempt.agent}: run.call({name!r}) goes round in a circle: {' → '.join([*path, name])}. "
-            "Each would wait for the next for ever; hand the work on with run.emit instead"
+            f"agent {attempt.agent}: run.call({name!r}) closes a circle: {' → '.join([*path, name])}. "
+            "Each would wait for the next for ever; pass the work on with run.emit instead"
         )
         raise Persistent(message)
     return name
@@ -222,23 +226,23 @@ def call_path(attempt: Attempt) -> list[str]:
 
 
 async def ask(attempt: Attempt, question: str, *, to: str | None, schema: Any, timeout: Duration | None) -> Any:
-    """A person's answer, as what `schema` says."""
+    """A person's answer, validated by `schema`."""
     what = f"agent {attempt.agent}: run.ask({str(question)[:60]!r})"
     if not isinstance(question, str) or not question.strip():
-        message = f"{what}: a question is a text that is not empty"
+        message = f"{what}: the question must be a non-empty text"
         raise Persistent(message)
     limit = None if timeout is None else _span(timeout, what)
     reader = _reader(schema, what)
     with attempt.calling("run.ask"):
         shape = None if reader is None else to_json(reader.json_schema()).decode()
         key, shown, text = _identity(attempt, "ask", (question, to, shape))
-        identifier = digest(attempt.id, key)  # a further run of its family asks anew
+        identifier = digest(attempt.id, key)  # a replay or fork asks again
         told = {"question": question, "to": to, "approval": identifier}
         step, fresh = _begin(attempt, key, shown, text, told, limit)
         if fresh:
             await _store_approval(attempt, step, Approval(identifier, question, to, shape, _until(step)))
         while True:
-            ended = await _reach(attempt, step, f"{what}: nobody answered")
+            ended = await _reach(attempt, step, f"{what}: no answer came")
             try:
                 return _read_answer(ended.result or "null", reader)
             except ValidationError as error:
@@ -251,18 +255,18 @@ async def ask(attempt: Attempt, question: str, *, to: str | None, schema: Any, t
 
 
 async def _store_approval(attempt: Attempt, step: Step, approval: Approval, *, again: str | None = None) -> None:
-    """Store an approval; `again`: why the answer that came did not do."""
+    """Store an approval. `again`: why the previous answer was not accepted."""
     claim = attempt.claim
     await attempt.record.save_facts()
     if again is None:
-        claim.steps = [*claim.steps, step]  # to be withdrawn with the run, however this attempt ends
+        claim.steps = [*claim.steps, step]  # so that it is withdrawn with the run, however this attempt ends
     alarm = alarm_about(attempt, step, approval, again)
     await attempt.surroundings.store.do(AskPerson(claim, attempt.app, step, approval, again, alarm))
 
 
 def alarm_about(attempt: Attempt, step: Step, approval: Approval, again: str | None) -> Alarm:
-    """By which the approval reaches the channel that `to` names, or the agent's owner: now, when three quarters of its time
-    are over, and when it ends. One without a time limit is told again as any alarm is.
+    """The alarm that brings the approval to the channel that `to` names, or to the agent's owner: now, when three
+    quarters of its time are over, and when it ends. Without a time limit it is repeated like any alarm.
     """
     told = from_json(step.result or "{}")
     asked_at, until = attempt.clock.now(), int(told["until"])
@@ -294,11 +298,11 @@ def _read_answer(text: str, reader: TypeAdapter[Any] | None) -> Any:
     return from_json(text) if reader is None else reader.validate_json(text)
 
 
-# what they share
+# shared
 
 
 async def _reach(attempt: Attempt, step: Step, what: str, *, wait: Wait | None = None) -> Step:
-    """The step as it ended. Raises what it ended with."""
+    """The step as it ended. Raises the error it ended with."""
     ended = step
     if step.state == "waiting":
         told = from_json(step.result or "{}")
@@ -321,7 +325,7 @@ async def _reach(attempt: Attempt, step: Step, what: str, *, wait: Wait | None =
 def _begin(
     attempt: Attempt, key: str, shown: str, text: str, told: dict[str, Any], limit: Microseconds | None
 ) -> tuple[Step, bool]:
-    """What is recorded of a wait, or a new one that counts from now; and whether it is new."""
+    """The recorded step of a wait, or a new one that counts from now; and whether it is new."""
     step = attempt.record.find(key)
     if step is not None:
         return step, False

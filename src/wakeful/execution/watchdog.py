@@ -1,7 +1,8 @@
-"""The watchdog: a run that is alive and gets nowhere. A process that renews its lease is not dead, and nobody else looks.
+"""The watchdog: finds runs that are alive but make no progress. Their process renews its lease, so no other part
+notices.
 
-It has a thread of its own, and writes by a connection of its own: what hangs may be the event loop itself, by a handler
-that blocks it. Progress is a step begun or finished, a log line, any other call of the run's, or `run.progress()`.
+It has its own thread and its own connection, because the event loop itself may hang in a handler that blocks it.
+Progress is a step begun or finished, a log line, any other call of the run, or `run.progress()`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from wakeful.telemetry.outage import note_outage
 
 LONGEST_REST = 30.0
 SHORTEST_REST = 0.05
-LOOK_AFTER_ONE = 1.0  # as long as one is stuck: it may go on
+LOOK_AFTER_ONE = 1.0  # while a run is stuck: it may continue
 LOOP_ANSWERS_WITHIN = 1.0
 TIDY_EVERY = 600.0
 FRAMES_SHOWN = 20
@@ -35,14 +36,14 @@ FRAMES_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """A run that has made no progress since then, and for how long."""
+    """A run without progress: since when, and for how long."""
 
     since: Microseconds
     silent_for: Microseconds
 
 
 def stalled(progress_at: Microseconds, limit: Microseconds | None, now: Microseconds) -> Stalled | None:
-    """Has it gone nowhere for longer than it may?"""
+    """Stalled if the run has made no progress for longer than it may, else None."""
     silent_for = now - progress_at
     return None if limit is None or silent_for < limit else Stalled(progress_at, silent_for)
 
@@ -50,14 +51,14 @@ def stalled(progress_at: Microseconds, limit: Microseconds | None, now: Microsec
 def next_look(
     runs: Iterable[tuple[Microseconds, Microseconds | None]], limits: Iterable[Microseconds | None], now: Microseconds
 ) -> float:
-    """Seconds until the first of these (last progress, limit) could be stuck, or one that begins just now."""
+    """Seconds until the first of these runs (last progress, limit), or one that begins now, could be stuck."""
     waits = [seconds(progress + limit - now) for progress, limit in runs if limit is not None]
     waits += [seconds(limit) for limit in limits if limit is not None]
     return min(LONGEST_REST, max(SHORTEST_REST, min(waits, default=LONGEST_REST)))
 
 
 class Watchdog:
-    """Looks at the runs of one process."""
+    """Watches the runs of one process."""
 
     def __init__(
         self,
@@ -73,8 +74,8 @@ class Watchdog:
         self._in_flight = in_flight
         self._make_writer = make_writer
         self._writer: Renewer | None = None
-        self._told: dict[str, Microseconds] = {}  # the alarms that are raised, and of which standstill
-        self._unhandled: set[str] = set()  # those of them that are still to be interrupted: the loop did not answer
+        self._told: dict[str, Microseconds] = {}  # the alarms that were raised, and since when each run was stuck
+        self._unhandled: set[str] = set()  # still to be interrupted: the loop did not answer
         self._tidied: float | None = None
         self._silent = False
         self._stopping = threading.Event()
@@ -86,7 +87,7 @@ class Watchdog:
     # life
 
     def watch_loop(self) -> None:
-        """The loop that runs here is the one whose runs are looked at."""
+        """Watch the runs of the current event loop."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
 
@@ -103,7 +104,7 @@ class Watchdog:
             self._thread.start()
 
     async def stop(self, *, silent: bool = False) -> None:
-        """`silent`: as if the process were gone. Else alarms about runs that were given back are resolved."""
+        """`silent`: end like a killed process. Otherwise alarms about released runs are resolved."""
         self._silent = silent
         self._stopping.set()
         thread, self._thread = self._thread, None
@@ -118,7 +119,7 @@ class Watchdog:
             while not stopping.wait(rest):
                 try:
                     rest = self.look()
-                except Exception as error:  # whatever it is: without this thread nobody would notice
+                except Exception as error:  # of any kind: without this thread stuck runs would go unnoticed
                     rest = LOOK_AFTER_ONE
                     if isinstance(error, StoreUnavailable):
                         note_outage(self._log, "cannot look; trying again", error)
@@ -130,7 +131,7 @@ class Watchdog:
     def _end(self) -> None:
         try:
             if self._told and not self._silent:
-                with contextlib.suppress(StoreUnavailable):  # whoever starts next tidies up
+                with contextlib.suppress(StoreUnavailable):  # the next process to start resolves them
                     self._resolve(self._in_flight())
         finally:
             self.close()
@@ -143,7 +144,7 @@ class Watchdog:
     # looking
 
     def look(self) -> float:
-        """Look at every run once; the seconds until the next look. Called in a thread that is not the loop's."""
+        """Check every run once. Returns the seconds until the next look. Called in another thread than the loop's."""
         now, runs = self._clock.now(), self._in_flight()
         self._resolve(runs)
         stuck: list[tuple[Attempt, str, Stalled]] = []
@@ -152,7 +153,7 @@ class Watchdog:
             key = stuck_alarm(self._app, attempt.agent, attempt.id)
             if found is not None and (self._told.get(key) != found.since or key in self._unhandled):
                 stuck.append((attempt, key, found))
-        stack = self._where_the_loop_hangs() if stuck else None  # asked once: each answer may take its time
+        stack = self._where_the_loop_hangs() if stuck else None  # asked once: each answer may take a while
         for attempt, key, found in stuck:
             if stack is None or self._told.get(key) != found.since:
                 self._tell(attempt, key, found, stack)
@@ -161,11 +162,13 @@ class Watchdog:
         rest = next_look(fresh, [one.options.stuck_after for one in self._agents.values()], now)
         if self._told:
             return min(rest, LOOK_AFTER_ONE)
-        self.close()  # nobody may be stuck for years
+        self.close()  # no run may be stuck for years: keep no connection
         return rest
 
     def _tell(self, attempt: Attempt, key: str, found: Stalled, stack: str | None) -> None:
-        """1. The alarm, and the log. 2. What the agent declared, if there is anybody to do it; else as soon as there is."""
+        """1. Raise the alarm and log it. 2. Do what the agent declared, if the loop answers; otherwise as soon as it
+        does.
+        """
         where, handling = attempt.whereabouts, self._agents[attempt.agent].options.on_stuck
         text = (
             f"agent {attempt.agent}: run {attempt.id} is stuck: no progress since {time_text(found.since)} "
@@ -173,15 +176,15 @@ class Watchdog:
         )
         if stack is not None:
             text += (
-                f". The event loop of its process does not answer, so that nothing else in it goes on either"
-                f"{'' if handling == 'alarm' else ', and it cannot be interrupted'}: something blocks it, see the log. "
+                f". The event loop of its process does not answer, so nothing else in that process makes progress either"
+                f"{'' if handling == 'alarm' else ', and the run cannot be interrupted'}: something blocks it, see the log. "
                 "Use await, or a plain def, which runs in a thread"
             )
         elif handling == "alarm":
-            text += f". It is left alone; `wakeful why {attempt.id}` tells more"
+            text += f". It is left alone; `wakeful why {attempt.id}` shows more"
         else:
             text += ". It is interrupted, and " + (
-                "ends as cancelled" if handling == "cancel" else "goes again as after a failure"
+                "ends as cancelled" if handling == "cancel" else "is retried as after a failure"
             )
         owner = self._agents[attempt.agent].options.owner
         self._write("raise_alarm", key, self._app, text, attempt.agent, owner, 0, None, None)
@@ -198,22 +201,24 @@ class Watchdog:
             )
 
     def _where_the_loop_hangs(self) -> str | None:
-        """None if the loop answers; else what its thread is doing now."""
+        """None if the loop answers; otherwise the current stack of its thread."""
         if self._loop is None:
             return None
         answered = threading.Event()
         try:
             self._loop.call_soon_threadsafe(answered.set)
-        except RuntimeError:  # it is closed: everything ends
+        except RuntimeError:  # the loop is closed: the process is stopping
             return None
         if answered.wait(LOOP_ANSWERS_WITHIN):
             return None
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 there is no other way to another thread's stack
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 the only way to another thread's stack
         lines = [] if frame is None else traceback.format_stack(frame)[-FRAMES_SHOWN:]
         return "".join(lines) or "?"
 
     def _resolve(self, runs: list[Attempt]) -> None:
-        """What goes on again, or has ended. And now and then, what was left behind by processes that died."""
+        """Resolve the alarms of runs that continue or have ended, and now and then those that dead processes left
+        behind.
+        """
         present = {stuck_alarm(self._app, attempt.agent, attempt.id): attempt.progress_at for attempt in runs}
         for key, since in list(self._told.items()):
             if present.get(key) != since:

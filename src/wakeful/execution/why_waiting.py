@@ -1,5 +1,5 @@
-"""Why a run is put away, in words, and until when: durable waits first, then steps and effects to be tried again (what fails,
-since when, with which error, and until when it is tried).
+"""Why a run waits out of memory, in words, and until when: durable waits first, then steps and effects that are retried
+(what fails, since when, with which error, and until when it is retried).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ERROR_SHOWN = 200
 
 
 def earliest_wait(record: Record, ledger: EffectLedger) -> Microseconds | None:
-    """When the first wait of a step or an effect is over; None without one."""
+    """When the first wait of a step or an effect is over; None if there is none."""
     pending = [int(step.result or 0) for step in record.retrying.values()]
     pending += ledger.due.values()
     pending += [from_json(step.result or "{}")["until"] for step in record.waiting.values()]
@@ -27,7 +27,7 @@ def earliest_wait(record: Record, ledger: EffectLedger) -> Microseconds | None:
 
 
 def why_waiting(record: Record, ledger: EffectLedger) -> str:
-    """The reason of a run that is put away."""
+    """The reason of a run that waits."""
     if record.waiting:
         words = [in_words(step) for step in record.waiting.values()]
         return words[0] if len(words) == 1 else f"{words[0]}, and {len(words) - 1} more"
@@ -39,7 +39,7 @@ def why_waiting(record: Record, ledger: EffectLedger) -> str:
 
 
 def in_words(step: Step) -> str:
-    """What a run waits for, for people."""
+    """What a run waits for, in words."""
     told = from_json(step.result or "{}")
     if "event" in told:
         awaited = told["event"]
@@ -55,7 +55,7 @@ def in_words(step: Step) -> str:
 
 
 def why_retrying(effects: Iterable[Effect | None], steps: Iterable[Step]) -> str:
-    """The reason of a run that is put away until a step or an effect is tried again."""
+    """The reason of a run that waits until a step or an effect is retried."""
     told = [(f"step {step.name}", step.error) for step in steps]
     told += [(f"effect {effect.action}", effect.error) for effect in effects if effect is not None]
     if not told:
@@ -69,7 +69,7 @@ def why_retrying(effects: Iterable[Effect | None], steps: Iterable[Step]) -> str
 
 
 def trouble_in_words(stored: dict[str, Any]) -> str:
-    """What is wrong, out of an error as it is stored: since when, and what would end it."""
+    """What is wrong, from a stored error: since when, and what ends it."""
     words = f"{stored.get('type')}: {str(stored.get('message', '')).partition(chr(10))[0]}"[:ERROR_SHOWN]
     since = stored.get("since") or 0
     if stored.get("failure") == "rate_limited":

@@ -1,8 +1,8 @@
-"""The worker: takes runs as long as there is room, and lets the executor have them.
+"""The worker: claims runs while there is room, and passes them to the executor.
 
-No polling: a claim rests in the journal until a transaction makes runs ready, another process says so, or the next
-due time comes. `_hot` holds the agents that may have something due; a claim that comes back short takes its agent out,
-and every hint puts it in again.
+No polling: a claim rests in the journal until a transaction makes runs ready, another process says so, or the next due
+time comes. `_hot` holds the agents that may have runs due. A claim that returns fewer runs than asked removes its
+agent, and every hint adds it again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from wakeful.clock import seconds
 from wakeful.errors import CancelAsked, ClaimLost, StoreUnavailable
 from wakeful.execution.attempt import TURNS_BEFORE_LEAVING, Attempt
-from wakeful.execution.endings import Ended
+from wakeful.execution.endings import AttemptEnd
 from wakeful.execution.executor import Executor
 from wakeful.execution.handler import Handler
 from wakeful.execution.versions import version_of
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
 AFTER_AN_ERROR = 0.25
 LOOK_ANYWAY_EVERY = 300.0  # beside the lookout, which looks every few seconds
-# What is to come sooner than in half of that, uvloop makes no timer of, and nobody can ask it when.
+# uvloop makes no timer for delays below half of this, and such a handle cannot be asked when it is due.
 SOONEST_LOOK = 0.001
 GIVING_BACK_TAKES = 1.0
 SOLO_PATIENCE = 5.0
 CANCELLED_TIMES = 3
-LEFT_TO_OTHERS_FOR = 0.1  # what they have not taken by then, they are too busy for, or gone
-LET_GO_WITHIN = 5.0  # what does not end then is given back all the same, and its writes are refused
+LEFT_TO_OTHERS_FOR = 0.1  # if the others have not taken the runs by then, they are too busy or gone
+LET_GO_WITHIN = 5.0  # a run that has not ended by then is released all the same, and its writes are refused
 
 
 def limits_of(agents: Mapping[str, Handler]) -> dict[str, Limit | None]:
-    """What each agent is limited to in all processes together. One with a state goes one by one anyway."""
+    """The limits of each agent over all processes. An agent with one state runs one at a time anyway."""
     return {
         name: None
         if (concurrency := None if agent.options.state and agent.options.key is None else agent.options.concurrency)
@@ -82,31 +82,31 @@ class Worker:
         self._executor = executor
         self._process = process
         self._limit = limit
-        self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._time_passes = time_passes  # False under a virtual clock: the test that moves it says when to look
         keeping = {
             name: agent.options.key is not None for name, agent in agents.items() if agent.options.state is not None
         }
         self._serial = frozenset(name for name, by_key in keeping.items() if not by_key)
         self._keeps_by_key = frozenset(name for name, by_key in keeping.items() if by_key)
         self._replacing = frozenset(name for name, agent in agents.items() if agent.options.overlap == "replace")
-        # Where every version goes on with what another recorded, older code may too.
+        # If every version continues with what another one recorded, older code may too.
         self._drains = {name: one.options.drain for name, one in agents.items()}
         self._limits = {name: limit for name, limit in limits_of(agents).items() if limit is not None}
         self._has_priorities = any(agent.options.priority is not None for agent in agents.values())
-        self._left: dict[str, float] = {}  # agents of which something was left to other processes; since when
+        self._left: dict[str, float] = {}  # agents whose runs were left to other processes, and since when
         self._left_timer: asyncio.TimerHandle | None = None
         self.peers: Mapping[str, int] = {}  # how many other processes have each agent
-        self._versions: dict[str, str] = {}  # of the agents' code; looked up when it starts, not when it is declared
+        self._versions: dict[str, str] = {}  # of the agents' code; read on start, not on declaration
         self._hot: dict[str, None] = dict.fromkeys(agents)
         self._aside = frozenset(name for name in agents if name.startswith(OWN_AGENTS))
-        self._hinted: set[str] = set()  # since the claim that is under way was put together: it may not have seen these
+        self._hinted: set[str] = set()  # since the current claim was made: it may not have seen these
         self._running: dict[str, int] = dict.fromkeys(agents, 0)
         self._attempts: dict[str, Attempt] = {}
-        self._to_stop: dict[str, CancelAsked] = {}  # runs of this process that somebody wants to stop
+        self._to_stop: dict[str, CancelAsked] = {}  # runs of this process that were cancelled
         self._asking_who: asyncio.Task[None] | None = None
         self._ask_again = False
-        self._owned: set[str] = set()  # from the moment a claim comes back, before its run has begun
-        self._tasks: set[asyncio.Task[Ended]] = set()
+        self._owned: set[str] = set()  # from the return of the claim, before the run has begun
+        self._tasks: set[asyncio.Task[AttemptEnd]] = set()
         self._alone = False
         self._solo_waiting = False
         self._solo_since: float | None = None
@@ -134,11 +134,11 @@ class Worker:
             self._look_anyway()
 
     def claim_nothing_more(self) -> None:
-        """From now on, while others still have to be stopped."""
+        """Claim nothing from now on, while other parts still stop."""
         self._stopping = True
 
     async def stop(self, grace: float = 10.0) -> None:
-        """Claim nothing more; let what runs finish within `grace` seconds; give the rest back."""
+        """Claim nothing more, let runs finish within `grace` seconds, and release the rest."""
         self.claim_nothing_more()
         task, self._loop_task = self._loop_task, None
         if task is not None:
@@ -153,7 +153,7 @@ class Worker:
 
     async def _release(self) -> None:
         if self._tasks:
-            self._log.info("stopping: giving runs back", runs=len(self._tasks))
+            self._log.info("stopping: releasing runs", runs=len(self._tasks))
             for attempt in list(self._attempts.values()):
                 attempt.interrupt("released")
             await asyncio.wait(list(self._tasks), timeout=LET_GO_WITHIN)
@@ -163,7 +163,7 @@ class Worker:
             await self._store.do(ForgetRuns(self._process(), frozenset(self._owned)))
 
     async def die(self) -> None:
-        """Drop everything at once and give nothing back, as if the process were gone. For tests."""
+        """Drop all runs at once and release none, like a killed process. For tests."""
         self.claim_nothing_more()
         self.drop_all()
         tasks = [*self._tasks, *([self._loop_task] if self._loop_task is not None else [])]
@@ -171,7 +171,7 @@ class Worker:
         if self._asking_who is not None:
             self._asking_who.cancel()
         self._cancel_timers()
-        # An attempt that is told so while it commits wants to store that as its failure, and waits for that in vain.
+        # An attempt that is cancelled while it commits wants to store that as its failure, and waits for it in vain.
         for _ in range(CANCELLED_TIMES):
             for task in tasks:
                 task.cancel()
@@ -187,18 +187,18 @@ class Worker:
         self._next_look = self._anyway = self._left_timer = None
 
     def drop_all(self) -> None:
-        """The process lost its lease: everything in flight belongs to others now."""
+        """The process lost its lease: all runs in flight belong to other processes now."""
         for attempt in list(self._attempts.values()):
             attempt.interrupt("lost")
 
     @property
     def in_flight(self) -> list[Attempt]:
-        """What runs now."""
+        """The runs in flight."""
         return list(self._attempts.values())
 
     @property
     def silent_for(self) -> float:
-        """How many seconds ago it last claimed, or could have. Zero while there is no room, or it is not to work."""
+        """Seconds since its last claim. Zero while there is no room, or while it is stopped."""
         if self._loop_task is None or self._stopping:
             return 0.0
         if self._loop_task.done():
@@ -206,11 +206,11 @@ class Worker:
         return time.monotonic() - self._looked_at if self._wants() else 0.0
 
     async def idle(self) -> None:
-        """Wait until nothing runs."""
+        """Wait until no run is in flight."""
         await self._idle.wait()
 
     async def drained(self) -> None:
-        """Wait until nothing runs and nothing that is due is left to claim."""
+        """Wait until no run is in flight and none that is due is left to claim."""
         while self._tasks or self._wants() or (self._left and not self._stopping):
             if self._tasks:
                 await asyncio.wait(list(self._tasks), return_when=asyncio.FIRST_COMPLETED)
@@ -233,10 +233,10 @@ class Worker:
                 self._hot[agent] = None
                 self._hinted.add(agent)
         if self._owned and not self._replacing.isdisjoint(ready.agents):
-            self.look_who_is_to_stop()  # a newer event may have taken the place of a run
+            self.look_who_is_to_stop()  # a newer event may have superseded a run
 
     def glanced(self, seen: Glance) -> None:
-        """The lookout saw runs: look for those that are due, and when the next is."""
+        """The lookout saw runs: look for those that are due, and set the timer for the next."""
         due = frozenset(agent for agent, wait in seen.runs.items() if wait <= 0 and agent in self._agents)
         if due:
             self.look(Ready(self._app, due))
@@ -252,7 +252,7 @@ class Worker:
             self._store.journal.poke()
 
     def _look_later(self, delay: float) -> None:
-        """Look when the next run is due. One timer, for the earliest: whoever looks then learns of the next."""
+        """Look when the next run is due. One timer for the earliest is enough: that look finds the next."""
         if not self._time_passes:
             return
         loop = asyncio.get_running_loop()
@@ -273,7 +273,7 @@ class Worker:
         self._anyway = asyncio.get_running_loop().call_later(LOOK_ANYWAY_EVERY, self._look_anyway)
 
     def _leave_to_others(self, left: frozenset[str]) -> None:
-        """Look again for what others were to take. By the time of this machine: a virtual clock stands still meanwhile."""
+        """Look again for runs that were left to other processes. By real time: a virtual clock stands still meanwhile."""
         loop = asyncio.get_running_loop()
         for agent in left:
             self._left.setdefault(agent, loop.time())
@@ -287,8 +287,8 @@ class Worker:
     # stopping runs
 
     def look_who_is_to_stop(self, asked: CancelAsked | None = None) -> None:
-        """Somebody may want runs of this process to stop: ask which, beside the one that is known. One question at a time, and
-        once more if it was asked before the answer came.
+        """Runs of this process may have been cancelled: ask which, besides the one that is known. One query at a time,
+        repeated once if another request came before the answer.
         """
         if asked is not None and (attempt := self._attempts.get(asked.run)) is not None:
             attempt.stop(asked)
@@ -311,7 +311,7 @@ class Worker:
     def _asked_who(self, task: asyncio.Task[None]) -> None:
         self._asking_who = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("cannot see which runs are to stop; trying again", error=repr(error))
+            self._log.error("cannot see which runs were cancelled; trying again", error=repr(error))
         if self._ask_again:
             self._ask_again = False
             self.look_who_is_to_stop()
@@ -339,11 +339,11 @@ class Worker:
             self._looked.set()
 
     async def _forget_orphans(self) -> None:
-        """A claim whose answer was lost may have been committed: give back what we own without knowing."""
+        """A claim whose answer was lost may have been committed: release the runs that we own without knowing."""
         count = await self._store.do(ForgetRuns(self._process(), frozenset(self._owned)))
         self._orphans_possible = False
         if count:
-            self._log.warning("claims whose answer was lost were given back", runs=count)
+            self._log.warning("released claims whose answer was lost", runs=count)
 
     def _request(self) -> ClaimRuns:
         return ClaimRuns(
@@ -366,7 +366,7 @@ class Worker:
         return Wanted(wants, not self._tasks, self._shares(wants), room)
 
     def _shares(self, wants: list[tuple[str, int]]) -> dict[str, Share]:
-        """Where other processes want to have some too, unless they had their chance."""
+        """The shares of agents that other processes also serve, unless they already had their chance."""
         patient_since = asyncio.get_running_loop().time() - LEFT_TO_OTHERS_FOR
         return {
             agent: Share(self.peers[agent] + 1, self._running[agent])
@@ -379,7 +379,7 @@ class Worker:
         if self._stopping or self._alone or (self._tasks and self._solo_has_waited_long()):
             return []
         room = self._limit - len(self._tasks)
-        # What Wakeful does itself (an alarm, a reminder) goes one at a time beside the others: it neither waits for them nor
+        # Wakeful's own work (an alarm, a reminder) runs one at a time beside the others: it neither waits for them nor
         # takes a share of their room.
         wants = [(agent, 1) for agent in self._hot if agent in self._aside and not self._running[agent]]
         hot = [agent for agent in self._hot if agent not in self._aside]
@@ -389,7 +389,7 @@ class Worker:
             options = self._agents[agent].options
             concurrency = 1 if agent in self._serial else options.concurrency
             free = room if concurrency is None else min(room, concurrency - self._running[agent])
-            if self._has_priorities:  # whose runs go first is only known once they are looked at
+            if self._has_priorities:  # which runs go first is only known once they are read
                 if free > 0:
                     wants.append((agent, free))
                 continue
@@ -401,7 +401,7 @@ class Worker:
         return wants
 
     def _solo_has_waited_long(self) -> bool:
-        """A run that must go alone waits for a lull; when none comes, one is made by claiming nothing more."""
+        """Whether a run that must go alone has waited long. If no pause comes by itself, claiming stops to make one."""
         if self._solo_since is None:
             return False
         return asyncio.get_running_loop().time() - self._solo_since > SOLO_PATIENCE
@@ -421,7 +421,7 @@ class Worker:
         for agent, most in claimed.asked:
             self._hot.pop(agent, None)
             if counts.get(agent, 0) >= most or agent in self._hinted:
-                self._hot[agent] = None  # there may be more; behind the others now
+                self._hot[agent] = None  # there may be more; now behind the other agents
             if agent not in claimed.left:
                 self._left.pop(agent, None)
         self._leave_to_others(claimed.left)
@@ -430,7 +430,7 @@ class Worker:
         for claim in claimed.claims:
             self._launch(claim)
         if claimed.solo_waiting and not claimed.alone and not self._tasks:
-            self.hint(Ready())  # what it had to wait for ended while the claim was under way: nobody else would say so
+            self.hint(Ready())  # what it waited for ended while the claim was in flight: nothing else would say so
 
     # executing
 
@@ -449,14 +449,14 @@ class Worker:
         if (asked := self._to_stop.get(attempt.id)) is not None:
             attempt.stop(asked)
 
-    def _done(self, claim: Claim, task: asyncio.Task[Ended]) -> None:
+    def _done(self, claim: Claim, task: asyncio.Task[AttemptEnd]) -> None:
         self._tasks.discard(task)
         self._attempts.pop(claim.id, None)
         self._owned.discard(claim.id)
         self._to_stop.pop(claim.id, None)
         self._running[claim.agent] -= 1
         self.finished += 1
-        self._looked_at = time.monotonic()  # there is room from now on
+        self._looked_at = time.monotonic()  # there is room again
         self.on_finished()
         if not self._tasks:
             self._alone = False
@@ -468,7 +468,7 @@ class Worker:
             elif (delay := task.result().delay) is not None and not self._stopping:
                 self._look_later(seconds(delay) + 0.001)
         if claim.agent in self._serial or claim.limited:
-            self._hot[claim.agent] = None  # the next one may have the state, or the place: nobody else would say so
+            self._hot[claim.agent] = None  # the next run may take the state, or the slot: nothing else would say so
         if (self._hot or self._solo_waiting) and not self._stopping:
             if self._solo_waiting:
                 self.hint(Ready())

@@ -1,1 +1,1 @@
-"""Users' functions, and programs that are declared as one: what may be set on them, how they are called and tried again."""
+"""Users' functions, and programs declared as functions: their options, how they are called and retried."""

@@ -1,4 +1,4 @@
-"""Calling a user's function, sync or async: the one place where a thread is used for it."""
+"""Calls a user's function, sync or async: the only place that uses a thread for it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 from wakeful.clock import SECOND, Microseconds, readable, seconds
 from wakeful.errors import NotSent, StepTimeout, Transient
 
-# How long a call that was given up may take to notice it.
-LETS_GO_WITHIN = 0.5
+# How long a cancelled call may take to notice it.
+CANCELLED_WITHIN = 0.5
 # How long one check of arguments or of an output may take.
 CHECK_LIMIT = 30 * SECOND
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Does calling it give something to await?"""
+    """Whether calling it returns an awaitable."""
     try:
         return _is_async(function)
-    except TypeError:  # an object that cannot be hashed cannot be remembered
+    except TypeError:  # an unhashable object cannot be cached
         return _is_async.__wrapped__(function)
 
 
@@ -43,8 +43,8 @@ async def call(
     what: str,
     limit: Microseconds | None = None,
 ) -> Any:
-    """The function's result. A sync function runs in a thread; past `limit` it is left alone there, since a thread
-    cannot be stopped, and its result is thrown away.
+    """The function's result. A sync function runs in a thread; past `limit` the thread is abandoned, since a thread cannot be
+    stopped, and its result is dropped.
     """
     if limit is None:
         return await _call(function, arguments, keywords)
@@ -54,7 +54,7 @@ async def call(
             return await _call(function, arguments, keywords)
     except TimeoutError:
         if not scope.expired():
-            raise  # the function's own
+            raise  # a TimeoutError of the function itself
         message = f"{what} took longer than its time limit of {readable(limit)}"
         raise StepTimeout(message) from None
 
@@ -69,21 +69,21 @@ async def _call(function: Callable[..., Any], arguments: tuple[Any, ...], keywor
         return await function(*arguments, **keywords)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
-        if task is not None and task.cancelling() == 0:  # nobody cancelled us: it came out of the function
+        if task is not None and task.cancelling() == 0:  # this task was not cancelled: the function raised it
             message = "the function was cancelled from inside"
             raise Transient(message) from error
         raise
 
 
 async def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Run a sync function in a thread of its own. The thread is a daemon: one that hangs must not keep a worker from
+    """Run a sync function in a thread of its own. The thread is a daemon, so that a hanging one does not keep a worker from
     stopping.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(value: Any, error: BaseException | None) -> None:
+    def resolve(value: Any, error: BaseException | None) -> None:
         if future.done():
             return
         if error is not None:
@@ -101,7 +101,7 @@ async def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], ke
         except BaseException as caught:
             error = caught
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, value, error)
+            loop.call_soon_threadsafe(resolve, value, error)
 
     threading.Thread(target=work, name=f"wakeful {getattr(function, '__name__', 'function')}", daemon=True).start()
     return await future
@@ -110,13 +110,13 @@ async def in_thread(function: Callable[..., Any], arguments: tuple[Any, ...], ke
 async def within_lease(
     made: Awaitable[Any], limit: Microseconds, time_for_calls: Callable[[], float], *, what: str
 ) -> Any:
-    """Wait for a call that changes the outside world, but neither past its limit nor past the lease, which is looked at
-    again as it is renewed. A process that was stopped for so long that its lease may be over does not begin one.
+    """Wait for a call that changes the outside world, at most until its limit and the end of the lease, which is checked again as
+    it is renewed. A process that was paused so long that its lease may have expired does not start the call.
     """
     if time_for_calls() <= 0:
         if inspect.iscoroutine(made):
             made.close()
-        message = f"the lease of this process may be over: {what} was not begun"
+        message = f"the lease of this process may have expired: {what} was not started"
         raise NotSent(message)
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(without_exit(made))
@@ -130,17 +130,17 @@ async def within_lease(
                 message = f"{what} took longer than its time limit of {readable(limit)}"
                 raise StepTimeout(message)
             if time_for_calls() <= 0:
-                message = f"the lease of this process could not be renewed while {what} was under way"
+                message = f"the lease of this process could not be renewed while {what} was in progress"
                 raise Transient(message)
     finally:
         if not task.done():
             task.cancel()
-            await asyncio.wait({task}, timeout=LETS_GO_WITHIN)
+            await asyncio.wait({task}, timeout=CANCELLED_WITHIN)
 
 
 async def without_exit(made: Awaitable[Any]) -> Any:
-    """Asyncio would let sys.exit() end the whole process, and others would pass by everybody who looks for errors. What the
-    function had done by then, nobody knows.
+    """Turn SystemExit and other BaseExceptions into Transient: asyncio would let sys.exit() end the whole process, and error handlers
+    would miss the others. It is unknown how much the function had done by then.
     """
     try:
         return await made

@@ -1,10 +1,10 @@
-"""The environment of a child: a command's program, or the command of a heartbeat's probe. An allow-list, and nothing by accident.
+"""The environment of a child process: a command's program, or the command of a heartbeat's probe. It is an allow-list.
 
     PATH HOME LANG TZ        passed on from the worker, if they are set there
-    environment=             what the app's code gives: {"MODE": "live", "KEY": env("REPORT_KEY")}, or names to pass on: ["AWS_PROFILE"]
-    WAKEFUL_RUN_ID …         facts of the run; the worker's own WAKEFUL_* stay with the worker
+    environment=             set by the app's code: {"MODE": "live", "KEY": env("REPORT_KEY")}, or names to pass on: ["AWS_PROFILE"]
+    WAKEFUL_RUN_ID …         facts about the run; the worker's own WAKEFUL_* variables are not passed on
 
-A child that had the worker's token, its keys or the address of its store could answer the questions that its own app asks people.
+A child with the worker's token, its keys or the address of its store could answer the approvals that its own app asks of people.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ OURS = "WAKEFUL_"
 
 @dataclass(frozen=True, slots=True)
 class ChildEnvironment:
-    """What `environment=` gives, beside what every child gets."""
+    """The variables of `environment=`, in addition to those that every child gets."""
 
     given: Mapping[str, str | Env] = field(default_factory=dict)
-    named: tuple[str, ...] = ()  # passed on from the worker's environment, where they are set
+    named: tuple[str, ...] = ()  # passed on from the worker's environment, if set
 
     def problem(self) -> str | None:
-        """Why it cannot be made, once the whole app is declared: a name that an env(…) reads was meant to stay a secret."""
+        """Why it is not allowed, known once the whole app is declared: a name that an env(…) reads is a secret."""
         secret = next((name for name in self.named if name in named_secrets()), None)
         if secret is None:
             return None
         return (
             f"environment names {secret}, which the app reads as a secret with env({secret!r}): leave it out, or, if the "
-            f'program is to have it, write environment={{"{secret}": env("{secret}")}}'
+            f'program should have it, write environment={{"{secret}": env("{secret}")}}'
         )
 
     def missing(self) -> list[str]:
-        """Variables that a child would not find, were it started here; in words."""
+        """Messages about variables that a child would not find if it were started here."""
         needed = [(name, value.name) for name, value in self.given.items() if isinstance(value, Env)]
         return [
             *(
-                f"environment {name}: the environment variable {read} is not set here: it fails without it"
+                f"environment {name}: the environment variable {read} is not set here; starting the child fails without it"
                 for name, read in needed
                 if not os.environ.get(read)
             ),
             *(
-                f"environment {name}: not set here: its program does not get it"
+                f"environment {name}: not set here; the program does not get it"
                 for name in self.named
                 if name not in os.environ
             ),
         ]
 
     def made(self, facts: Mapping[str, str], *, where: str) -> dict[str, str]:
-        """The whole environment of one child. ConfigError for a secret that is missing, or that must not be passed on."""
+        """The whole environment of one child. Raises ConfigError for a secret that is missing or must not be passed on."""
         problem = self.problem()
         if problem is not None:
             raise ConfigError(f"{where}: {problem}")
@@ -66,7 +66,7 @@ class ChildEnvironment:
 
 
 def read_environment(given: Any, where: str, *, withheld: Collection[str] = ()) -> ChildEnvironment:
-    """What was given as `environment=`, checked. `withheld`: variables with keys of the store, which no child gets."""
+    """Read and check `environment=`. `withheld`: variables with keys of the store, which no child gets."""
     if given is None:
         return ChildEnvironment()
     if isinstance(given, list | tuple | set | frozenset):
@@ -93,17 +93,17 @@ def _refuse_ours(name: str, read: str, where: str, withheld: Collection[str]) ->
     for one in (name, read):
         if one.startswith(OURS):
             message = (
-                f"{where}: environment: {one} stays with the worker. Of {OURS}* a child gets only facts of its run; a program "
-                "that works with another app takes that app's store or token from a file, or under a name of its own"
+                f"{where}: environment: {one} stays with the worker. Of {OURS}* a child gets only facts about its run; a program "
+                "that works with another app must get that app's store or token from a file, or under a different name"
             )
             raise ConfigError(message)
     if read in withheld:
-        message = f"{where}: environment: {read} holds a key that the store is encrypted with, and no child gets one"
+        message = f"{where}: environment: {read} contains an encryption key of the store; no child gets one"
         raise ConfigError(message)
 
 
 def _refusal(where: str) -> ConfigError:
-    # Values may be secrets: they are not repeated.
+    # Values may be secrets, so the message does not repeat them.
     return ConfigError(
         f'{where}: environment must be names and texts, like {{"MODE": "live", "KEY": env("REPORT_KEY")}}, or a list of names '
         'to pass on, like ["AWS_PROFILE"]'

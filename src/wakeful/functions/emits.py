@@ -1,4 +1,4 @@
-"""What an agent may say: the types of the events that come out of its runs, bounded by `emits=["ticket.*"]`."""
+"""The types of events that an agent's runs may emit, limited by `emits=["ticket.*"]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wakeful.intake.cloudevents import TEXT_LIMIT
 from wakeful.intake.reserved import OWN_TYPES
 from wakeful.intake.route import type_matcher
 
-# What Wakeful says of where an event comes from. A run that could write these itself would be in no chain, or in another one.
+# Attributes in which Wakeful records the origin of an event. A run that could set them would escape its chain of causes.
 OF_THE_CHAIN = (
     "causationid",
     "correlationid",
@@ -27,7 +27,7 @@ SET_BY_WAKEFUL = (*OF_THE_CHAIN, "source", "time", "specversion")
 
 @dataclass(frozen=True, slots=True)
 class Emits:
-    """The types that an agent may emit: exact ones, or patterns with `*`. None at all: it emits nothing."""
+    """The types that an agent may emit: exact ones, or patterns with `*`. Empty: it emits nothing."""
 
     patterns: tuple[str, ...]
     _fit: tuple[Callable[[str], bool], ...] = field(init=False, repr=False, compare=False)
@@ -39,17 +39,17 @@ class Emits:
         return any(fits(type_) for fits in self._fit)
 
     def refusal(self, type_: str) -> str:
-        """Why a type is not allowed, in words."""
+        """Why a type is not allowed."""
         if not self.patterns:
-            return f'type "{type_}" is not allowed: it is declared with emits=[], and emits nothing'
+            return f'type "{type_}" is not allowed: emits=[] means that the agent emits nothing'
         known = ", ".join(f'"{pattern}"' for pattern in self.patterns)
         near = did_you_mean(type_, self.patterns)
         hint = near if "Did you mean" in near else ""
-        return f'type "{type_}" is not allowed: emits=[{known}] is all that it may emit.{hint} Add the type there if it is meant'
+        return f'type "{type_}" is not allowed: the agent may emit only emits=[{known}].{hint} Add the type there if it is intended'
 
 
 def read_emits(given: Any, *, where: str) -> Emits | None:
-    """`emits=`; ConfigError says what is wrong with a pattern. None: anything may be emitted."""
+    """Read `emits=`; raises ConfigError for an invalid pattern. None: anything may be emitted."""
     if given is None or isinstance(given, Emits):
         return given
     if isinstance(given, str) or not isinstance(given, list | tuple | set | frozenset):
@@ -65,32 +65,32 @@ def read_emits(given: Any, *, where: str) -> Emits | None:
             or len(pattern) > TEXT_LIMIT
         ):
             message = (
-                f'{where}: emits: {pattern!r:.60} is no type: write text without spaces around it, like "ticket.*"'
+                f'{where}: emits: {pattern!r:.60} is not a type: write text without spaces around it, like "ticket.*"'
             )
             raise ConfigError(message)
         if pattern.startswith(OWN_TYPES):
-            message = f'{where}: emits: "{pattern}": types that begin with "{OWN_TYPES}" are Wakeful\'s own, and no agent emits them'
+            message = f'{where}: emits: "{pattern}": types that begin with "{OWN_TYPES}" are reserved for Wakeful; agents cannot emit them'
             raise ConfigError(message)
     return Emits(tuple(str.__str__(pattern) for pattern in patterns))
 
 
 def refuse_attributes(agent: str, type_: str, given: dict[str, Any]) -> None:
-    """Persistent for an attribute that Wakeful sets itself, or a type of Wakeful's own."""
+    """Raise Persistent for an attribute that Wakeful sets itself, or a type reserved for Wakeful."""
     for name in given:
         if name in SET_BY_WAKEFUL:
             chain = name in OF_THE_CHAIN
-            why = "it says which chain the event is a part of, and keeps loops from going on for ever" if chain else ""
+            why = "it records the chain of causes that the event belongs to, which stops endless loops" if chain else ""
             message = f"agent {agent}: run.emit({type_!r}): {name} is set by Wakeful, leave it out" + (
-                f": {why}. Start work that shall go on without end by a schedule or a reminder" if why else ""
+                f": {why}. Start work that should go on forever with a schedule or a reminder" if why else ""
             )
             raise Persistent(message)
     if isinstance(type_, str) and type_.startswith(OWN_TYPES):
-        message = f'agent {agent}: run.emit({type_!r}): types that begin with "{OWN_TYPES}" are Wakeful\'s own: use another one'
+        message = f'agent {agent}: run.emit({type_!r}): types that begin with "{OWN_TYPES}" are reserved for Wakeful: use another one'
         raise Persistent(message)
 
 
 def refuse_type(emits: Mapping[str, Emits], agent: str, type_: str, call: str) -> None:
-    """Persistent for a type that an agent with `emits=` did not declare."""
+    """Raise Persistent for a type that an agent with `emits=` did not declare."""
     allowed = emits.get(agent)
     if allowed is not None and not allowed.allows(type_):
         message = f"agent {agent}: {call}: {allowed.refusal(type_)}"

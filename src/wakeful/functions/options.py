@@ -1,4 +1,4 @@
-"""What a user may set on an agent or a step, and the `@step` decorator that sets it."""
+"""The options of agents and steps, and the `@step` decorator."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MARK = "__wakeful_step__"
-LONGEST_DEBOUNCE = 10  # times its wait, unless told otherwise
+LONGEST_DEBOUNCE = 10  # times its wait, by default
 MOST_IN_A_BATCH = 10_000
-# Without `attempts=`: how often an error of an unknown kind is tried. An outage is tried for a day.
+# Without `attempts=`: attempts for an error of an unknown kind. An outage is retried for a day.
 UNKNOWN_ATTEMPTS_OF_A_STEP = 3
 UNKNOWN_ATTEMPTS = 5
 PRIORITIES = range(-10, 11)
@@ -34,7 +34,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait between tries: a random time up to `first` × `factor` ** (tries − 1), never over `cap`.
+    """How long to wait between attempts: a random time up to `first` × `factor` ** (tries − 1), never over `cap`.
 
     >>> Backoff(first="1s", cap="5m")
     Backoff(first='1s', factor=2.0, cap='5m')
@@ -48,7 +48,7 @@ class Backoff:
         """The longest wait after this many tries."""
         try:
             return min(duration(self.cap), round(duration(self.first) * self.factor ** min(tries - 1, 60)))
-        except OverflowError:  # beyond all measure, and so beyond the cap
+        except OverflowError:  # larger than any cap
             return duration(self.cap)
 
 
@@ -61,26 +61,26 @@ def as_backoff(value: Backoff | Duration, *, where: str) -> Backoff:
         message = f"{where}: backoff: {error}"
         raise ConfigError(message) from None
     if not sensible:
-        message = f"{where}: backoff: {backoff} must have a first wait and a cap from 0 up, and a factor from 1 up"
+        message = f"{where}: backoff: {backoff} needs a first wait and a cap of at least 0, and a factor of at least 1"
         raise ConfigError(message)
     return backoff
 
 
 @dataclass(frozen=True, slots=True)
 class StepOptions:
-    """The settings of a step. A plain function has the defaults."""
+    """The options of a step. A plain function has the defaults."""
 
     name: str | None = None
     key: Callable[..., Any] | None = None
     timeout: Microseconds | None = None
-    attempts: int | None = None  # None: an outage is put up with for a day, an unknown kind of error a few times
+    attempts: int | None = None  # None: an outage is retried for a day, an unknown kind of error a few times
     backoff: Backoff = field(default_factory=lambda: Backoff(first="500ms", cap="5m"))
     dependency: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """The settings of an agent, apart from its triggers."""
+    """The options of an agent, apart from its triggers."""
 
     owner: str | None = None
     attempts: int | None = None  # as for a step
@@ -91,7 +91,7 @@ class AgentOptions:
     deliver: str | None = None
     checks: tuple[Callable[[Any], Any], ...] = ()
     state: type[Any] | None = None
-    emits: Emits | None = None  # the types of events that may come out of its runs; None: any
+    emits: Emits | None = None  # the types of events that its runs may emit; None: any
     # order and limits
     key: str | Callable[..., Any] | None = None
     concurrency_per_key: int | None = None
@@ -104,7 +104,7 @@ class AgentOptions:
     overlap: Overlap = "queue"
     once: str | Callable[..., Any] | None = None
     once_for: Microseconds | None = None
-    # what becomes of runs in flight
+    # runs in flight
     stuck_after: Microseconds | None = 3600 * SECOND
     on_stuck: Literal["alarm", "cancel", "retry"] = "alarm"
     version: str | None = None
@@ -112,10 +112,10 @@ class AgentOptions:
     drain: Microseconds = 600 * SECOND
     retention: Microseconds | None = None
     on_failure: Literal["keep", "undo"] = "keep"
-    # what becomes of an agent whose runs end dead one after the other
+    # an agent whose runs die one after the other
     alarm_after: int | None = 3
     pause_after: int | None = 10
-    # how long a run may be ready before that is an alarm
+    # how long a run may be ready before an alarm is raised
     starts_within: Microseconds | None = 300 * SECOND
 
 
@@ -136,7 +136,7 @@ def step(
 ) -> Callable[[Callable[P, T]], Callable[P, T]]: ...
 def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declare a function as a step: `@step`, `@step(timeout="30s", attempts=5)`, or inline for a closure:
-    `run.step(step(name="total")(lambda: sum(rows)))`. The function itself stays as it is and can be called.
+    `run.step(step(name="total")(lambda: sum(rows)))`. The function itself is unchanged and can be called.
     """
     if function is not None:
         return _mark(function, {})
@@ -161,17 +161,17 @@ def _mark(function: Callable[..., Any], options: dict[str, Any]) -> Callable[...
 
 
 def options_of(function: Callable[..., Any]) -> StepOptions:
-    """The step settings of a function."""
+    """The step options of a function."""
     return cast("StepOptions", getattr(function, MARK, DEFAULT_STEP))
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function as people know it."""
+    """The name of a function, to show."""
     return getattr(function, "__name__", None) or type(function).__name__
 
 
 def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
-    """Settings as given by a user, checked: unknown names, durations, numbers."""
+    """Options as given by a user, checked: unknown names, durations, numbers."""
     known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for name, value in given.items():
@@ -187,7 +187,7 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
         return as_backoff(value, where=where)
     if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "starts_within", "drain", "once_for"}:
         if value is None and name == "drain":
-            message = f'{where}: drain must be how long runs are left to the code that they belong to, like "10m"'
+            message = f'{where}: drain must be the time that runs keep the code they belong to, like "10m"'
             raise ConfigError(message)
         return read_duration(name, value, where)
     if name in {"rate", "debounce", "batch", "priority"} or name in CHOICES:
@@ -211,7 +211,7 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
     if name in {"name", "owner", "deliver", "dependency", "version"} and not (
         value is None or (isinstance(value, str) and value)
     ):
-        message = f"{where}: {name} must be a text that is not empty, not {value!r}"
+        message = f"{where}: {name} must be a non-empty text, not {value!r}"
         raise ConfigError(message)
     if name in {"key", "once"} and kind is AgentOptions:
         if not (value is None or callable(value) or (isinstance(value, str) and value.strip())):
@@ -224,7 +224,7 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
 
 
 def _read_flow(name: str, value: Any, where: str) -> Any:
-    """Order and limits."""
+    """Read options about order and limits."""
     if value is None and name not in CHOICES:
         return None
     try:
@@ -251,31 +251,31 @@ def _read_flow(name: str, value: Any, where: str) -> Any:
 def _read_debounce(value: Any) -> tuple[Microseconds, Microseconds]:
     if isinstance(value, tuple | list):
         if len(value) != 2:
-            message = f'{value!r}: write how long to wait for a newer event, and at most: ("30s", "5m")'
+            message = f'{value!r}: give the wait for a newer event, and the longest wait: ("30s", "5m")'
             raise ValueError(message)
         wait, longest = duration(value[0]), duration(value[1])
     else:
         wait = duration(value)
         longest = wait * LONGEST_DEBOUNCE
     if not 0 < wait <= longest:
-        message = f"{value!r}: the wait must be longer than nothing, and the longest wait not shorter than it"
+        message = f"{value!r}: the wait must be longer than zero, and the longest wait not shorter than it"
         raise ValueError(message)
     return wait, longest
 
 
 def _read_batch(value: Any) -> tuple[int, Microseconds]:
     if not isinstance(value, tuple | list) or len(value) != 2:
-        message = f'{value!r}: write how many events at most, and how long to wait for them: (50, "10s")'
+        message = f'{value!r}: give the largest number of events, and how long to wait for them: (50, "10s")'
         raise ValueError(message)
     most, wait = value[0], duration(value[1])
     if type(most) is not int or not 1 <= most <= MOST_IN_A_BATCH or wait <= 0:
-        message = f"{value!r}: from 1 to {MOST_IN_A_BATCH:,} events, and a wait that is longer than nothing"
+        message = f"{value!r}: from 1 to {MOST_IN_A_BATCH:,} events, and a wait longer than zero"
         raise ValueError(message)
     return most, wait
 
 
 def _refuse_state(model: Any, where: str) -> None:
-    """A state begins as `Model()`, and must be JSON."""
+    """Raise ConfigError unless `Model()` works and is JSON: that is how a state begins."""
     if not isinstance(model, type):
         message = f"{where}: state must be a class, a pydantic model or a dataclass, not {model!r}"
         raise ConfigError(message)
@@ -285,8 +285,8 @@ def _refuse_state(model: Any, where: str) -> None:
         TypeAdapter(model).dump_json(model())
     except Exception as error:
         message = (
-            f"{where}: state={model.__name__} cannot be made from nothing ({str(error).splitlines()[0]}): "
-            "give each of its fields a default, that is where the first run begins"
+            f"{where}: state={model.__name__} cannot be created without arguments ({str(error).splitlines()[0]}): "
+            "give each of its fields a default, with which the first run begins"
         )
         raise ConfigError(message) from None
 
@@ -307,7 +307,7 @@ def read_duration(name: str, value: Any, where: str) -> Microseconds | None:
 
 
 def location(function: Callable[..., Any]) -> str:
-    """Where a function was written, for error messages: file:line."""
+    """Where a function was defined, for error messages: file:line."""
     if isinstance(told := getattr(function, "written_at", None), str):
         return told
     inner: Any = inspect.unwrap(function)
@@ -318,7 +318,7 @@ def location(function: Callable[..., Any]) -> str:
 
 
 def one_of(name: str, known: Iterable[str], *, what: str) -> None:
-    """Refuse a name that is not known."""
+    """Raise ConfigError for an unknown name."""
     if name not in set(known):
         message = f'no {what} "{name}".{did_you_mean(name, known)}'
         raise ConfigError(message)

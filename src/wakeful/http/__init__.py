@@ -1,1 +1,1 @@
-"""How every HTTP path reads a request and answers it: body, parameters, problems, callers, who may."""
+"""Shared by all HTTP paths: request bodies, parameters, problems, callers and access control."""

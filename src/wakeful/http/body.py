@@ -1,7 +1,7 @@
-"""The body of a request, up to a limit, and not a byte further.
+"""Reads the body of a request up to a limit.
 
-A declared length over the limit is refused before anything is read; a stream is refused as soon as it goes over. The
-connection is closed after that: to keep it, the server would have to read the rest only to throw it away.
+A declared length over the limit is refused before anything is read; a stream is refused as soon as it exceeds the limit. The
+connection is closed after that: to keep it, the server would have to read the rest only to drop it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BODY_LIMIT = 1024 * 1024
 async def read_body(declared: str | None, receive: Receive, *, limit: int = BODY_LIMIT) -> bytes:
     """The whole body. `declared` is the Content-Length header, None if there is none."""
     if declared is not None:
-        # A server checks the header itself; int() would also take "1_0" and "+5".
+        # The server checks the header itself; int() would also accept "1_0" and "+5".
         if not (declared.isascii() and declared.isdigit()):
             raise Problem(400, "Content-Length is not a number of bytes", kind="bad-request", field="Content-Length")
         if len(declared) > 18 or int(declared) > limit:
@@ -50,7 +50,7 @@ def _part(message: Message) -> bytes:
 def _too_large(limit: int) -> Problem:
     return Problem(
         413,
-        f"the body is over the limit of {limit:,} bytes: send less, or keep the large part elsewhere and send its address",
+        f"the body exceeds the limit of {limit:,} bytes: send less, or store the large part elsewhere and send its address",
         kind="body-too-large",
         title="The body is too large",
         headers={"Connection": "close"},

@@ -1,7 +1,7 @@
-"""Who calls: a program that has the token, or, where there is none, a program of this machine.
+"""Identifies the caller: a program with the token, or, if there is none, a program on this machine.
 
-A server without a token knows its neighbours by the address of the connection alone, since every header can be forged. A proxy on this
-machine has that address too, for all the world behind it. So what a proxy adds to a request counts as "from elsewhere".
+A server without a token recognises local callers only by the address of the connection, since every header can be forged. A proxy on
+this machine has a local address too, for callers from anywhere. So headers that a proxy adds mean "not local".
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ OF_PROXIES = frozenset(
     }
 )
 X_FORWARDED = b"x-forwarded"
-LOOPBACK = frozenset({"127.0.0.1", "::1"})  # as they are nearly always written
+LOOPBACK = frozenset({"127.0.0.1", "::1"})  # the usual spellings
 
 
 class Tokens:
-    """The tokens that are valid, two of them while one takes the place of the other."""
+    """The valid tokens, two of them during rotation."""
 
     def __init__(self, token: str | None, next_token: str | None) -> None:
         self._first = token.encode() if token else b""
@@ -47,19 +47,19 @@ class Tokens:
         self.tries = WrongTries()
 
     def has(self, authorization: bytes | None) -> bool:
-        """Whether a request carries one. Both are compared, in constant time: how long it takes tells nothing about a guess."""
+        """Whether a request has a valid token. Both are compared, in constant time: the duration tells nothing about a guess."""
         scheme, _, given = (authorization or b"").partition(b" ")
         given = given.strip()
         first, following = hmac.compare_digest(given, self._first), hmac.compare_digest(given, self._next)
         return (first | following) and self.exist and scheme.lower() == b"bearer"
 
     def refusal(self, authorization: bytes | None, scope: Scope) -> Problem:
-        """The answer to a request without a valid token. One with a wrong one counts as a try."""
+        """The response to a request without a valid token. A wrong token counts as an attempt."""
         wait = 0.0 if authorization is None else self.tries.add(address_of(scope))
         if wait:
             return Problem(
                 429,
-                "too many wrong tokens came from this address: wait for the time in Retry-After. The right token is taken at any time",
+                "too many wrong tokens from this address: wait for the time in Retry-After. The right token is accepted at any time",
                 kind="too-many-tries",
                 title="Too many wrong tokens",
                 headers={"Retry-After": str(max(1, math.ceil(wait))), "Connection": "close"},
@@ -75,37 +75,37 @@ class Tokens:
 
 
 def is_of_a_proxy(header: bytes) -> bool:
-    """Whether a header of this name shows that a request was passed on."""
+    """Whether a header of this name shows that a request came through a proxy."""
     return header in OF_PROXIES or header.startswith(X_FORWARDED)
 
 
 def problem_of_stranger(scope: Scope, passed_on: bytes | None, *, local_name: bool, webhooks: Sized) -> Problem | None:
-    """Why a server without a token refuses a request; None if a program of this machine sent it."""
+    """Why a server without a token refuses a request; None if a program on this machine sent it."""
     if len(webhooks):
-        why = "strangers reach this server, because it has webhooks"
+        why = "this server has webhooks, so strangers can reach it"
     elif passed_on is not None:
         why = f"the request came through a proxy ({passed_on.decode('latin-1')[:40]})"
     elif not is_loopback_address(address_of(scope)):
         why = "the request did not come from this machine"
     elif not local_name:
-        why = "the request was sent to a name that other machines use"
+        why = "the request used a host name that other machines use"
     else:
         return None
     detail = (
-        f"{why}, and there is no token: set WAKEFUL_TOKEN to one that `wakeful token` prints, start the server again, "
+        f"{why}, and there is no token: set WAKEFUL_TOKEN (`wakeful token` prints one), restart the server, "
         "and send Authorization: Bearer TOKEN"
     )
     return Problem(403, detail, kind="token-needed", title="This server has no token, and is open to this machine only")
 
 
 def address_of(scope: Scope) -> str | None:
-    """The address of the connection; None if there is none, as with a Unix socket."""
+    """The address of the connection; None if there is none, as for a Unix socket."""
     client = scope.get("client")
     return client[0] if client else None
 
 
 def is_loopback_address(address: str | None) -> bool:
-    """Whether a connection comes from this machine. One without an address does not: behind a Unix socket there is a proxy."""
+    """Whether a connection comes from this machine. One without an address does not: a Unix socket has a proxy behind it."""
     if address in LOOPBACK:
         return True
     try:

@@ -1,7 +1,7 @@
-"""A request that changes something: always with the token, checked field by field, and under somebody's name.
+"""A request that changes something: it needs the token, is checked field by field, and has an operator.
 
-Events come in by a door of their own, which anybody on this machine may use. What a person decides does not: without a
-token any program, and any web page that finds a way to this port, could replay or discard.
+Events have a path of their own, which any program on this machine may use. Decisions of people do not: without a token, any program,
+and any web page that finds a way to this port, could replay or discard.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ NOTE_LIMIT = 2_000
 
 
 @dataclass(slots=True)
-class Fields:
-    """The members of a JSON object, each of them known. `inside` names the object in what is refused."""
+class BodyFields:
+    """The members of a JSON object, all of them known. `inside` is the prefix of field names in errors."""
 
     given: dict[str, Any]
     inside: str = ""
@@ -48,7 +48,7 @@ class Fields:
             raise self.refusal(name, f"is true or false, not {shown(value)}")
         return value
 
-    def object(self, name: str, known: Iterable[str]) -> Fields | None:
+    def object(self, name: str, known: Iterable[str]) -> BodyFields | None:
         value = self.given.get(name)
         return None if value is None else only_known(value, known, inside=f"{self.inside}{name}.")
 
@@ -57,10 +57,10 @@ class Fields:
 
 
 @dataclass(slots=True)
-class Change:
-    """What is asked, and who asks."""
+class ChangeRequest:
+    """The fields of the request, and its operator."""
 
-    fields: Fields
+    fields: BodyFields
     operator: str
 
     @property
@@ -68,12 +68,12 @@ class Change:
         return Actor(self.operator, "http")
 
 
-async def read_change(request: Request, settings: ApiSettings, known: Iterable[str]) -> Change:
-    """The body of a request that changes something. Refused without a token, whoever asks from wherever."""
+async def read_change(request: Request, settings: ApiSettings, known: Iterable[str]) -> ChangeRequest:
+    """Read a request that changes something. Refused without a token, from every caller."""
     if not settings.token:
         detail = (
-            "this server has no token, and changing things needs one, on this machine too: "
-            "set WAKEFUL_TOKEN, start it again, and send Authorization: Bearer TOKEN"
+            "this server has no token, but changes need one, also on this machine: "
+            "set WAKEFUL_TOKEN, restart the server, and send Authorization: Bearer TOKEN"
         )
         raise Problem(403, detail, kind="token-needed", title="A token is needed to change things")
     refuse_forms(request.headers)
@@ -82,10 +82,10 @@ async def read_change(request: Request, settings: ApiSettings, known: Iterable[s
         value = read_json(body, depth=DEPTH_LIMIT) if body.strip() else {}
     except InvalidEvent as error:
         raise bad_body(str(error), error.field or "body") from None
-    return Change(only_known(value, known), operator_of(request))
+    return ChangeRequest(only_known(value, known), operator_of(request))
 
 
-def only_known(value: Any, known: Iterable[str], *, inside: str = "") -> Fields:
+def only_known(value: Any, known: Iterable[str], *, inside: str = "") -> BodyFields:
     names = tuple(known)
     if not isinstance(value, dict):
         where = inside.removesuffix(".") or "body"
@@ -93,9 +93,9 @@ def only_known(value: Any, known: Iterable[str], *, inside: str = "") -> Fields:
     for name in value:
         if name not in names:
             printable = shown(name)[1:-1]
-            detail = f'there is no field "{inside}{printable}".{did_you_mean(name, names)}'
+            detail = f'unknown field "{inside}{printable}".{did_you_mean(name, names)}'
             raise bad_body(detail, f"{inside}{printable}")
-    return Fields(value, inside)
+    return BodyFields(value, inside)
 
 
 def bad_body(detail: str, field: str) -> Problem:
@@ -103,7 +103,7 @@ def bad_body(detail: str, field: str) -> Problem:
 
 
 def sender_of(request: Request, settings: ApiSettings) -> Actor:
-    """The actor of a request that needs no token: a server without one takes it from programs of this machine."""
+    """The actor of a request that needs no token: a server without one accepts it from programs on this machine."""
     return Actor(operator_of(request, UNNAMED if settings.token else NEIGHBOUR), "http")
 
 
@@ -113,6 +113,6 @@ def operator_of(request: Request, unnamed: str = UNNAMED) -> str:
     if not given:
         return unnamed
     if len(given) > OPERATOR_LIMIT or not given.isprintable():
-        detail = f"{OPERATOR} is a name of at most {OPERATOR_LIMIT} printable characters"
+        detail = f"{OPERATOR} must be a name of at most {OPERATOR_LIMIT} printable characters"
         raise Problem(400, detail, kind="bad-body", title="The body is wrong", field=OPERATOR)
     return given

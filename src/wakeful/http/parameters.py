@@ -1,4 +1,4 @@
-"""Query parameters, checked: a misspelt one is refused, not ignored, for a filter that does nothing looks like an answer."""
+"""Query parameters. A misspelt one is refused, not ignored: a listing with an ignored filter would look right."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ TEXT_LIMIT = 2_048
 
 
 def read_parameters(query: QueryParams, known: Iterable[str]) -> Mapping[str, str]:
-    """The parameters that were given, each at most once and each one known. An empty one counts as not given."""
+    """The given parameters, each known and at most once. An empty one counts as not given."""
     names = tuple(known)
     given: dict[str, str] = {}
     for name, value in query.multi_items():
         if name not in names:
-            raise bad_parameter(f'there is no parameter "{_shown(name)}".{did_you_mean(name, names)}', _shown(name))
+            raise bad_parameter(f'unknown parameter "{_shown(name)}".{did_you_mean(name, names)}', _shown(name))
         if name in given:
             raise bad_parameter(f"{name} is given twice: give it once", name)
         if not is_plain(value):
-            raise bad_parameter(f"{name} holds a NUL character or is longer than {TEXT_LIMIT:,} characters", name)
+            raise bad_parameter(f"{name} contains a NUL character or is longer than {TEXT_LIMIT:,} characters", name)
         if value:
             given[name] = value
     return given
@@ -33,7 +33,7 @@ def bad_cursor() -> Problem:
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text can be looked for in any store."""
+    """Whether a text can be searched for in any store."""
     return "\x00" not in text and len(text) <= TEXT_LIMIT
 
 

@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457), and the one table of which error is which status.
+"""Errors as problem+json (RFC 9457), and the table of status codes for errors.
 
 {"type": "urn:wakeful:problem:invalid-event", "title": "…", "status": 400, "detail": "…", "field": "id", "index": 3}
 """
@@ -21,11 +21,11 @@ from wakeful.redaction import redact_bytes
 from wakeful.resources.refusals import NotAllowed, Refused
 
 MEDIA_TYPE = "application/problem+json"
-RETRY_AFTER = "1"  # seconds; the database is usually back within a few, and intake costs it little to say no again
+RETRY_AFTER = "1"  # seconds; the database is usually back within a few, and refusing again is cheap
 
 
 class Problem(Exception):
-    """An answer that is not the one that was asked for. Raised anywhere in the API, it becomes problem+json."""
+    """An error response. Raised anywhere in the API, it becomes problem+json."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception, *, reading: bool = False) -> Problem:
-    """The problem that an error is to a client, who was sending something or only `reading`. The first row that fits decides."""
+    """The problem for an error; `reading`: the request only reads. The first matching case decides."""
     match error:
         case Problem():
             return error
@@ -69,7 +69,7 @@ def problem_of(error: Exception, *, reading: bool = False) -> Problem:
             title = "This Content-Type carries no event"
             return Problem(415, str(error), kind="unsupported-content-type", title=title, field=error.field)
         case ReservedName():
-            title = "This name is reserved for another door"
+            title = "This name is reserved"
             return Problem(422, _at(error), kind="reserved-name", title=title, field=error.field, index=error.index)
         case InvalidEvent():
             title = "The event cannot be accepted"
@@ -94,27 +94,27 @@ def problem_of(error: Exception, *, reading: bool = False) -> Problem:
         case StoreUnavailable():
             title = "The store is unavailable"
             detail = (
-                "the database does not answer; ask again" if reading else "it may be stored; sending it again is safe"
+                "the database does not answer; try again" if reading else "it may be stored; sending it again is safe"
             )
             return Problem(503, detail, kind="store-unavailable", title=title, headers={"Retry-After": RETRY_AFTER})
         case HTTPException():
             detail = error.detail if error.detail != HTTPStatus(error.status_code).phrase else ""
             return Problem(error.status_code, detail or _words(error.status_code), headers=error.headers)
         case _:
-            return Problem(500, "something failed inside Wakeful; its log has the details", kind="internal")
+            return Problem(500, "internal error; the log of Wakeful has the details", kind="internal")
 
 
 def _at(error: InvalidEvent) -> str:
-    """What is wrong, and with which event of a batch."""
+    """The error, with the index of the event in a batch."""
     return str(error) if error.index is None else f"event at index {error.index} of the batch: {error}"
 
 
 def _words(status: int) -> str:
     match status:
         case 404:
-            return "there is nothing at this path; /v1/openapi.json lists what there is"
+            return "nothing at this path; /v1/openapi.json lists all paths"
         case 405:
-            return "this path does not take this method; the Allow header lists those it takes"
+            return "this path does not support this method; the Allow header lists the supported ones"
         case _:
             return HTTPStatus(status).phrase
 
@@ -123,13 +123,13 @@ async def answer_with_problem(request: Request, error: Exception) -> Response:
     """The exception handler of the API: every error leaves as problem+json."""
     problem = problem_of(error, reading=request.method in ("GET", "HEAD"))
     if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:
-        told = {one for one in problem.headers.get("Allow", "").split(", ") if one}  # by what refused it
+        told = {one for one in problem.headers.get("Allow", "").split(", ") if one}  # of the route that refused it
         problem.headers["Allow"] = ", ".join(sorted(told | _methods_of(request)))
     return problem.response()
 
 
 def _methods_of(request: Request) -> set[str]:
-    """What a path takes, by all of its routes: one that was written by hand, and one of a resource, may share it."""
+    """The methods of a path over all of its routes: a hand-written route and a resource's route may share a path."""
     fitting = (one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE)
     return {method for one in fitting for method in getattr(one, "methods", None) or ()}
 

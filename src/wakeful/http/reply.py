@@ -12,12 +12,12 @@ from wakeful.redaction import redact_bytes
 
 
 class JsonResponse(Response):
-    """JSON made by pydantic, as everything that is stored is, without secrets that are known."""
+    """JSON encoded by pydantic, like all stored data, with known secrets redacted."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        # A result may hold NaN, and JSON has no word for it.
+        # A result may contain NaN, which JSON cannot express.
         return redact_bytes(to_json(content, inf_nan_mode="null"))
 
 

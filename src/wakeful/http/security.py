@@ -1,11 +1,11 @@
-"""Who may talk to the API: requests for a known Host that no foreign page sent, with the token where one is set.
+"""Who may use the API: requests for a known Host that no foreign page sent, with the token if one is set.
 
-Host ──► Origin, Sec-Fetch-Site ──► the token, or else a program of this machine
-                                └─► webhooks and health, without
+Host ──► Origin, Sec-Fetch-Site ──► the token, or else a program on this machine
+                                └─► webhooks and health, without a token
 
-The Host check is what keeps a web page that somebody visits from reaching a server on that person's own machine by a
-name that was made to point to 127.0.0.1 (DNS rebinding): such a request carries the page's name as its Host. It proves
-nothing about the sender: whoever is no browser writes there what it likes.
+The Host check keeps a web page from reaching a server on its visitor's own machine by a name that resolves to 127.0.0.1 (DNS
+rebinding): such a request has the page's name as its Host. It proves nothing about the sender: a program that is not a browser can
+send any Host.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 KNOWN_HOSTS_LIMIT = 1_024
 KNOWN_NAMES_LIMIT = 1_024
 READ = foreign.READ | {b"host", b"authorization"}
-# In the scope of a request: whether its sender may see everything, and the tokens, for whom it may concern.
+# Keys in the scope of a request: whether the sender may see everything, and the wrong attempts.
 IS_KNOWN = "wakeful.is_known"
 TRIES = "wakeful.tries"
 
 
 class Paths(Protocol):
-    """Paths of which there may be none."""
+    """A set of paths, possibly empty."""
 
     def __contains__(self, path: object, /) -> bool: ...
     def __len__(self) -> int: ...
@@ -44,19 +44,19 @@ class Paths(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """How the API is bound and guarded. Raises `ConfigError` for a token that can be guessed."""
+    """How the API is bound and protected. Raises `ConfigError` for a weak token."""
 
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
-    """Further names this server is reached by, such as the one of a reverse proxy; "*" allows every name."""
+    """Further names of this server, such as that of a reverse proxy; "*" allows every name."""
     token: str | None = field(default=None, repr=False)
     next_token: str | None = field(default=None, repr=False)
-    """Valid beside the token, while one takes the place of the other."""
+    """Valid in addition to the token, during rotation."""
     body_limit: int = BODY_LIMIT
     open_paths: Paths = frozenset()
-    """Paths that need no token because they check their callers themselves, such as signed webhooks."""
+    """Paths that need no token because they verify their callers themselves, such as signed webhooks."""
     guarded: ReadsDatabase | None = None
-    """Decisions about an app that is guarded need a token of that app. None: no app is."""
+    """Decisions about a guarded app need a token of that app. None: no app is guarded."""
 
     def __post_init__(self) -> None:
         if self.token:
@@ -65,7 +65,7 @@ class ApiSettings:
             refuse_weak(self.next_token, "the next token (WAKEFUL_TOKEN_NEXT, or `next_token=`)")
         if self.next_token and not self.token:
             message = (
-                "there is a next token (WAKEFUL_TOKEN_NEXT) and no token: set WAKEFUL_TOKEN to the present one, "
+                "there is a next token (WAKEFUL_TOKEN_NEXT) but no token: set WAKEFUL_TOKEN to the current one, "
                 "or to the next one once all clients have it"
             )
             raise ConfigError(message)
@@ -77,29 +77,29 @@ class ApiSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is this machine itself."""
+    """Whether a name or an address is this machine."""
     address = _address(host)
     return host == "localhost" if address is None else address.is_loopback
 
 
 def path_of(scope: Scope) -> str:
-    """The path inside this app, wherever another program has mounted it."""
+    """The path inside this app, also if another program has mounted it."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path.removeprefix(root)
 
 
 def refuse_open_binding(settings: ApiSettings) -> None:
-    """Refuse to be reachable from elsewhere without a token."""
+    """Raise ConfigError if the server would be reachable from other machines without a token."""
     if not settings.token and not is_loopback(_name(settings.host)):
         raise ConfigError(
-            f"--host {settings.host} can be reached from other machines, and there is no token: "
+            f"--host {settings.host} can be reached from other machines, but there is no token: "
             "set WAKEFUL_TOKEN (`wakeful token` prints one), or bind to 127.0.0.1"
         )
 
 
 class Guard:
-    """Lets through what is allowed and answers the rest itself. Plain ASGI: it costs a microsecond, not a task."""
+    """Passes allowed requests on and answers the others itself. Plain ASGI: it costs a microsecond, not a task."""
 
     def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
         self._app = app
@@ -109,14 +109,12 @@ class Guard:
         address = _address(bound)
         self._names = {_name(name) for name in (bound, *settings.allowed_hosts)}
         self._origins = frozenset(name.strip().lower().encode() for name in settings.allowed_hosts)
-        # Bound to every address, the server cannot know its own. An address as Host is safe then: the trick above
-        # needs a name, and nobody can make somebody else's address resolve anew.
+        # Bound to every address, the server cannot know its own. An address as Host is safe then: DNS rebinding needs a name; an
+        # address cannot be made to resolve elsewhere.
         self._any_address = bound == "" or (address is not None and address.is_unspecified)
         self._any_name = "*" in settings.allowed_hosts
-        self._known: dict[
-            bytes | None, bool
-        ] = {}  # Host headers that are allowed, and whether they name this machine itself
-        self._plain: set[bytes] = set()  # names of headers that no proxy adds, of those that came
+        self._known: dict[bytes | None, bool] = {}  # allowed Host headers, and whether they name this machine
+        self._plain: set[bytes] = set()  # names of headers seen that no proxy adds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -131,12 +129,12 @@ class Guard:
             await problem.response()(scope, receive, send)
 
     def _problem(self, scope: Scope) -> Problem | None:
-        """Why a request is not let in, if it is not. Every question of the drawing above, in its order."""
+        """Why a request is refused; None if it is allowed. The checks are in the order of the drawing above."""
         headers: dict[bytes, bytes] = {}
         passed_on: bytes | None = None
         for name, value in scope["headers"]:
             if name in READ:
-                # What came twice is joined: that is no Host, token or type any more.
+                # A repeated header is joined, so it is no longer a valid Host, token or type.
                 headers[name] = value if name not in headers else headers[name] + b", " + value
             elif name not in self._plain and self._is_of_a_proxy(name):
                 passed_on = name
@@ -170,8 +168,8 @@ class Guard:
         return False
 
     def _note_health(self, scope: Scope, authorization: bytes | None, *, is_known: bool) -> None:
-        """Health is told to everybody; who is known hears more. A probe whose token is out of date must not find a server that
-        is well unwell: its tries are counted and logged, but not answered with 401 or 429.
+        """Health is open to every caller; a known caller sees more. A probe with an outdated token must not take a healthy server for
+        an unhealthy one: its attempts are counted and logged, but not answered with 401 or 429.
         """
         scope[IS_KNOWN] = is_known
         scope[TRIES] = self._tokens.tries
@@ -183,10 +181,10 @@ class Guard:
         if host is not None and is_one and (host in self._known or self._allows(host)):
             return None
         detail = (
-            "the Host header names another server: use the address this one is bound to, or allow the name "
+            "the Host header names another server: use the address that this server is bound to, or allow the name "
             "(allowed_hosts, --allow-host)"
             if is_one
-            else "a request carries exactly one Host header"
+            else "a request must have exactly one Host header"
         )
         return Problem(421, detail, kind="unknown-host", title="This server does not answer to that name", field="Host")
 
@@ -205,15 +203,15 @@ class Guard:
 
 
 def _is_astray(scope: Scope, path: str) -> bool:
-    """Does it look like a sender that calls a webhook which there is not? It is told so, instead of being asked for a token that
-    it must not have. Nothing else is answered without one.
+    """Whether this looks like a sender that calls a webhook that does not exist. It gets 404, instead of a request for a token that
+    it must not have. Nothing else is answered without a token.
     """
     first = path.partition("/")[2].partition("/")[0]
     return scope.get("method") == "POST" and first not in {"", *TAKEN}
 
 
 def _nothing_here() -> Problem:
-    return Problem(404, "no webhook has this path: it must be the same to the letter")
+    return Problem(404, "no webhook has this path; it must match exactly")
 
 
 def _name(host: str) -> str:

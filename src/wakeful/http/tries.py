@@ -1,7 +1,7 @@
 """Wrong tokens: counted for each address, logged without the token, and slowed.
 
-Ten a minute are answered 401, further ones 429. The right token is never slowed: behind a proxy all callers have one address,
-and a stranger must not be able to lock the owner out. A guess is hopeless by the length of the token, not by this limit.
+Ten a minute get 401, further ones 429. The right token is never slowed: behind a proxy all callers have one address, and a stranger
+must not be able to lock the owner out. The length of the token makes guessing hopeless, not this limit.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from wakeful.telemetry.logger import logger_of
 
 MOST = 10
 WITHIN = 60.0  # seconds
-ADDRESSES = 4_096  # that are remembered; beyond that the address that was quiet for longest is forgotten
-LINES = 60  # of the log within that time, for all addresses together
+ADDRESSES = 4_096  # remembered; beyond that, the address with the oldest attempt is forgotten
+LINES = 60  # log lines within that time, for all addresses together
 
 
 @dataclass(slots=True)
-class Window:
-    """What happened within the last minute, at most `most` times."""
+class AttemptWindow:
+    """The times of attempts within the last minute, at most `most`."""
 
     most: int
     times: list[float] = field(default_factory=list)
-    told: bool = False  # that it is full
+    told: bool = False  # a full window was logged
 
     def take(self, now: float) -> float:
-        """Take a place. Returns 0, or how many seconds it takes until one is free."""
+        """Record an attempt. Returns 0, or the seconds until one is allowed."""
         while self.times and self.times[0] <= now - WITHIN:
             self.times.pop(0)
             self.told = False
@@ -40,20 +40,20 @@ class Window:
 
 
 class WrongTries:
-    """Wrong tokens of late, by address. `wrong` counts all since the start, `slowed` those that were answered 429."""
+    """Recent wrong tokens by address. `wrong` counts all since the start, `slowed` those answered with 429."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.wrong = 0
         self.slowed = 0
         self._now = now
-        self._windows: OrderedDict[str, Window] = OrderedDict()
-        self._lines = Window(LINES)
+        self._windows: OrderedDict[str, AttemptWindow] = OrderedDict()
+        self._lines = AttemptWindow(LINES)
 
     def add(self, address: str | None) -> float:
-        """Count a wrong try. Returns how many seconds its address has to wait: 0 while it had fewer than ten within a minute."""
+        """Count a wrong attempt. Returns the seconds its address has to wait: 0 for the first ten within a minute."""
         now = self._now()
         who = group_of(address)
-        window = self._windows.setdefault(who, Window(MOST))
+        window = self._windows.setdefault(who, AttemptWindow(MOST))
         self._windows.move_to_end(who)
         if len(self._windows) > ADDRESSES:
             self._windows.popitem(last=False)
@@ -65,17 +65,17 @@ class WrongTries:
         self.slowed += 1
         if not window.told:
             window.told = True
-            self._say("wrong tokens of this address are answered 429 now", now, address=who, seconds=round(wait))
+            self._say("wrong tokens from this address now get 429", now, address=who, seconds=round(wait))
         return wait
 
     def _say(self, words: str, now: float, **fields: object) -> None:
-        """Lines are limited too: a stranger with many addresses must not fill the log."""
+        """Log a line, limited in number: a stranger with many addresses must not fill the log."""
         if not self._lines.take(now):
             logger_of(part="http").warning(words, **fields, wrong_tokens=self.wrong)
 
 
 def group_of(address: str | None) -> str:
-    """Whose tries count together: those of one address, and of one /64 with IPv6, where a customer has at least that many."""
+    """The key under which attempts are counted: an IPv4 address, or a /64 of IPv6, which is the least that a customer has."""
     try:
         found = ipaddress.ip_address(address or "")
     except ValueError:

@@ -1,1 +1,1 @@
-"""The one door: every event comes in here, whatever brought it."""
+"""Intake: every event enters here, from any source."""

@@ -1,7 +1,7 @@
-"""accept: normalise → dedupe → route → decide → record. What comes back is on disk.
+"""accept: normalise → dedupe → route → decide → record. When it returns, the events are on disk.
 
-The door knows which agents there are and what policy says; the store knows what was there before. Everything that is
-decided here is stored in one transaction with the event itself.
+The door knows the agents and the policy; the store knows what was there before. Every decision made here is stored in
+one transaction with the event itself.
 """
 
 from __future__ import annotations
@@ -93,14 +93,13 @@ class Door:
         aliases: tuple[str, ...] = (),
         sent: SentBy | None = None,
     ) -> list[Receipt]:
-        """Store events and what becomes of them; answers after the commit. ReservedName, before anything is stored, if one of
-        them has a name that is not for those `by` whom it comes.
+        """Store events and their admissions; returns after the commit. Raises ReservedName, before anything is stored,
+        if an event has a name that `by` may not use.
 
-        `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim`
-        and `step` are a run's checkpoint that is stored together with the events it emits, inside the `locks`. With `adopts` that step
-        waits for the end of the run that is made, and notes these facts.
-        `aliases` are further names of a single event: one that came before makes it a duplicate. `sent` says by whom a single event was sent,
-        where a person did: that is stored together with it.
+        `agent` addresses one agent instead of routing. `within` is a caller's own transaction (PostgreSQL). `claim` and
+        `step` are a run's checkpoint, stored together with the events it emits and inside `locks`. With `adopts` the
+        step waits for the end of the new run, and notes these facts. `aliases` are further identities of a single event:
+        a known one makes it a duplicate. `sent` says who sent a single event, if a person did; it is stored with it.
         """
         if by != "source":
             if self._reserved.are_old:
@@ -122,15 +121,15 @@ class Door:
     def arrive(
         self, event: Event, agent: str | None = None, *, judged: bool = True, aliases: tuple[str, ...] = ()
     ) -> Arrival:
-        """An event with what shall become of it: for each agent it concerns, an admission with its reason. Not `judged`: the
-        rules have no say.
+        """An event with its admissions: one for each agent it concerns, with the reason. Not `judged`: without asking
+        the rules.
         """
         now = self._clock.now()
         key = event_key(self._app, event.source, event.id)
         trace = None
         if event.traceparent is not None:
             trace = (trace_id(event.traceparent) or "")[:LONGEST_TRACE] or None
-        else:  # every event has a trace, so that every line about it can be found
+        else:  # every event has a trace, so that every log line about it can be found
             event.traceparent = f"00-{key:0<32}-{key[:16]}-00"
         expires_at = None if event.expirytime is None else from_datetime(event.expirytime)
         admissions: list[Admission] = []
@@ -138,7 +137,7 @@ class Door:
         expired = expires_at is not None and expires_at <= now
         chain = self._chains.chain(event) if event.extensions else None
         for name, matched, reason, exhausted in self._concerned(event, agent):
-            if exhausted and not expired:  # nobody knows whether it is meant: no run begins, and a person hears of it
+            if exhausted and not expired:  # it is unknown whether the agent is meant: start no run, and raise an alarm
                 admissions.append(Admission(name, "denied", reason=reason))
                 decisions.append((name, Decision("deny", rule=BUDGET_RULE, reason=reason)))
                 self._on_exhausted(name, event, reason)
@@ -180,8 +179,8 @@ class Door:
         )
 
     def _loop(self, facts: AdmissionFacts, chain: Chain) -> Loop | None:
-        """What must be counted before it can be decided: a chain that comes back to this agent, and one that is too long, of which
-        somebody shall hear once.
+        """The chain that must be counted before it can be decided: one that comes back to this agent, or one that is
+        too long and needs one alarm.
         """
         limits = self._chains
         too_deep = limits.deepest is not None and chain.depth > limits.deepest
@@ -205,9 +204,9 @@ class Door:
     @staticmethod
     def _state(*, expired: bool, admissions: list[Admission], event: Event) -> tuple[EventState, str | None]:
         if expired:
-            return "expired", "its expirytime had passed when it came"
+            return "expired", "its expirytime had passed when it arrived"
         if any(admission.state != "skipped" for admission in admissions):
             return "accepted", None
         if admissions:
-            return "unmatched", "every agent that takes its type has a condition that was not met"
+            return "unmatched", "every agent for this type has a condition that was not met"
         return "unmatched", f"no agent takes type {event.type}"

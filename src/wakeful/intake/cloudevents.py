@@ -1,12 +1,13 @@
-"""CloudEvents 1.0: from a request to events, and between an event and the text that is stored of it.
+"""CloudEvents 1.0: reads events from a request, and converts between an event and its stored text.
 
     structured   application/cloudevents+json         the body is one envelope
     batch        application/cloudevents-batch+json   the body is an array of envelopes
     plain        application/json, no ce- headers     an object is one envelope, an array a batch; specversion may be missing
     binary       ce- headers, any Content-Type        attributes are headers, the body is the data
 
-Whatever is wrong with an event raises InvalidEvent, which says what, where and what to do. A request is taken whole or not
-at all. This is the hot path of intake: attributes are popped out of the parsed envelope, and what is left are the extensions.
+Anything wrong with an event raises InvalidEvent, which says what, where and what to do. A request is accepted in full
+or not at all. This is the hot path of intake: attributes are popped out of the parsed envelope, and the rest are the
+extensions.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _CHARSETS = {"": "utf-8", "utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "ascii"
 
 
 class UnsupportedContentType(InvalidEvent):
-    """A request whose Content-Type is not one of those that carry events."""
+    """A request whose Content-Type carries no events."""
 
 
 def parse_request(headers: Mapping[str, str], body: bytes, *, limit_depth: int = DEPTH_LIMIT) -> list[Event]:
@@ -103,8 +104,8 @@ def new_event(
         "type": type,
         "subject": subject,
     }
-    # Written, and read back: the handler gets what it would get of an event from outside, and the checks are the same.
-    # What JSON would turn into text is no text, though: times and mistakes are put in afterwards, as they are.
+    # Written and read back: the handler gets the same as from an event from outside, and the checks are the same. But
+    # JSON would turn times and wrong types into text, so these are added afterwards, unchanged.
     written: dict[str, Any] = {name: value for name, value in attributes.items() if isinstance(value, str | int)}
     if data is not None:
         written["data"] = data
@@ -123,7 +124,9 @@ def new_event(
 
 
 def _unwritable(written: dict[str, Any], error: Exception) -> InvalidEvent:
-    """Why an event of this program cannot be written as JSON: one of its attributes is broken text, or it is the data."""
+    """Why an event of this program cannot be written as JSON: an attribute is broken text, or the data is not
+    JSON-able.
+    """
     data = written.pop("data", None)
     refuse_faults(written, depth=DEPTH_LIMIT)
     try:
@@ -140,7 +143,7 @@ def _unwritable(written: dict[str, Any], error: Exception) -> InvalidEvent:
 
 
 def to_envelope(event: Event) -> str:
-    """The structured JSON text that is stored of an event."""
+    """The structured JSON text under which an event is stored."""
     envelope: dict[str, Any] = {"specversion": "1.0", "id": event.id, "source": event.source, "type": event.type}
     if event.subject is not None:
         envelope["subject"] = event.subject
@@ -166,7 +169,7 @@ def to_envelope(event: Event) -> str:
 
 
 def from_envelope(text: str) -> Event:
-    """The event of a text that `to_envelope` made. Trusted: nothing is checked."""
+    """The event of a text that `to_envelope` made. The text is trusted: nothing is checked."""
     envelope = from_json(text)
     pop = envelope.pop
     pop("specversion", None)
@@ -190,10 +193,11 @@ def from_envelope(text: str) -> Event:
 
 
 def content_digest(event: Event) -> str:
-    """A digest of what an event says, to tell a repetition from a conflict.
+    """A digest of an event's content, to tell a repetition from a conflict.
 
-    Not of when and how it came: id, source, times, trace attributes and extensions may differ between two deliveries of
-    the same fact. The order of keys does count here: where two digests differ, the store compares what they say.
+    It leaves out when and how the event came: id, source, times, trace attributes and extensions may differ between two
+    deliveries of the same fact. The order of keys does count here: if two digests differ, the store compares the
+    contents.
     """
     content = [event.type, event.subject, event.datacontenttype, event.dataschema, event.data]
     return blake2b(to_json(content), digest_size=16).hexdigest()
@@ -213,7 +217,7 @@ def _read_batch(document: Any, depth: int, specversion: str | None = None) -> li
 
 
 def _read_event(envelope: Any, index: int | None, depth: int, specversion: str | None = None) -> Event:
-    """The event of a parsed envelope, which is used up. `specversion` is what a missing one counts as."""
+    """The event of a parsed envelope, which is consumed. `specversion` is the default for a missing one."""
     if type(envelope) is not dict:
         message = "an event is a JSON object" + (
             ": send several as application/cloudevents-batch+json" if index is None else ""
@@ -267,18 +271,18 @@ def _read_binary(headers: Mapping[str, str], body: bytes, depth: int) -> Event:
     for name in ("data", "data_base64", "datacontenttype"):
         if name in envelope:
             place = "the Content-Type header" if name == "datacontenttype" else "the body"
-            raise InvalidEvent(f"the ce-{name} header is not allowed: in binary mode that is {place}", field=name)
+            raise InvalidEvent(f"the ce-{name} header is not allowed: in binary mode this is {place}", field=name)
     content_type = headers.get("content-type") or None
     envelope["datacontenttype"] = content_type
     refuse_faults(envelope, depth=depth)
     event = _read_event(envelope, None, depth)
-    # Without a Content-Type the data is JSON, as it is in the JSON format.
+    # Without a Content-Type the data is JSON, as in the JSON format.
     event.data = read_content(body, content_type or PLAIN, depth=depth) if body else None
     return event
 
 
 def _header(name: str, value: str) -> str:
-    """The text of an attribute that came as a header: unquoted, then percent-decoded once, as UTF-8."""
+    """The text of an attribute from a header: unquoted, then percent-decoded once, as UTF-8."""
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = _QUOTED_PAIR.sub(r"\1", value[1:-1])
     if value.isascii() and "%" not in value:
@@ -291,7 +295,7 @@ def _header(name: str, value: str) -> str:
 
 
 def read_content(body: bytes, content_type: str, *, index: int | None = None, depth: int = DEPTH_LIMIT) -> Any:
-    """Data that came as bytes: JSON is parsed, text is decoded, anything else becomes base64 text."""
+    """Data that came as bytes: JSON is parsed, text is decoded, everything else becomes base64 text."""
     media_type = media_type_of(content_type)
     if media_type in (PLAIN, "text/json") or media_type.endswith("+json"):
         try:
@@ -316,7 +320,7 @@ def read_content(body: bytes, content_type: str, *, index: int | None = None, de
 
 
 def _decoded(encoded: Any, data: Any, content_type: str | None, index: int | None, depth: int) -> Any:
-    """The data of `data_base64`: the same as if its bytes had come in binary mode; without a type it stays base64 text."""
+    """The data of `data_base64`: the same as if its bytes had come in binary mode. Without a type it stays base64 text."""
     if data is not None:
         raise InvalidEvent("data and data_base64 are both there: send one of them", field="data_base64", index=index)
     try:
@@ -349,11 +353,11 @@ def _text(name: str, value: Any, index: int | None) -> str:
 
 
 def _moment(name: str, value: Any, index: int | None) -> datetime:
-    """A time: RFC 3339 with an offset. (A datetime is what `new_event` may be given; a naive one counts as UTC.)"""
+    """A time: RFC 3339 with an offset. (`new_event` may also be given a datetime; one without a zone counts as UTC.)"""
     moment = None
     if type(value) is str and (match := _MOMENT(value)) is not None:
         try:
-            if match[1] == "60":  # a leap second is legal, and Python has none: it is the second after
+            if match[1] == "60":  # a leap second is legal, but Python has none: use the second after it
                 moment = datetime.fromisoformat(value.upper().replace(":60", ":59", 1)) + timedelta(seconds=1)
             else:
                 moment = datetime.fromisoformat(value if value.isupper() else value.upper())
@@ -362,7 +366,7 @@ def _moment(name: str, value: Any, index: int | None) -> datetime:
     elif isinstance(value, datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     if moment is not None and not 1 < moment.year < 9999:
-        # At the ends of the calendar an offset can lead out of it, and then no sum with this time would work.
+        # Near the ends of the calendar an offset can lead out of it, and then no calculation with this time would work.
         try:
             moment = moment.astimezone(UTC)
         except OverflowError:
@@ -374,12 +378,12 @@ def _moment(name: str, value: Any, index: int | None) -> datetime:
 
 
 def _extensions(rest: dict[str, Any], index: int | None) -> dict[str, Any]:
-    """What is left of an envelope: extension attributes. A null is an attribute that is not there."""
+    """The rest of an envelope: extension attributes. A null counts as an absent attribute."""
     for name, value in rest.items():
         if not (name.isascii() and name.isalnum() and name.lower() == name and len(name) <= EXTENSION_NAME_LIMIT):
             message = (
                 f"{shown(name)} is not the name of an attribute: lower-case letters and digits, at most "
-                f"{EXTENSION_NAME_LIMIT}; what belongs to the content goes into data.{_suggestion(name)}"
+                f"{EXTENSION_NAME_LIMIT}; content goes into data.{_suggestion(name)}"
             )
             raise InvalidEvent(message, field=shown(name)[1:-1], index=index)
         if value is not None and type(value) not in (str, bool, int):

@@ -1,7 +1,7 @@
-"""Order and limits at the door: the key of an event, its priority, and how its run stands to others of its agent.
+"""Order and limits at intake: the key and priority of an event, and how its run relates to other runs of its agent.
 
-An event whose key or priority cannot be told is not refused, because nothing may be lost: it gets a run that has no key,
-and the executor, which asks again before the handler, finds it to be a dead letter that shows the expression and the data.
+An event without a usable key or priority is not refused, because nothing may be lost: it gets a run without a key. The
+executor checks again before the handler and makes it a dead letter that shows the expression and the data.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from wakeful.stored_errors import storable
 LONGEST_KEY = 200
 SHOWN_DATA = 500
 LOWEST, HIGHEST = -10, 10
-ONCE_FOR = duration("90d")  # as long as identities of events are known, unless told otherwise
+ONCE_FOR = duration("90d")  # the default: as long as the identities of events are remembered
 
 Source = Expression | Callable[[Event], Any]
 
 
 class FlowOptions(Protocol):
-    """What this needs to know of an agent's options."""
+    """The options of an agent that flow control reads."""
 
     @property
     def key(self) -> str | Callable[..., Any] | None: ...
@@ -56,7 +56,7 @@ class FlowOptions(Protocol):
 
 
 class Flowing(Protocol):
-    """An agent, as far as this goes."""
+    """The parts of an agent that flow control reads."""
 
     @property
     def name(self) -> str: ...
@@ -66,18 +66,18 @@ class Flowing(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """What an agent declared, with its expressions compiled."""
+    """What an agent declared about order and limits, with its expressions compiled."""
 
     agent: str
     options: FlowOptions
     key: Source | None = None
     priority: Source | int | None = None
     once: Source | None = None
-    ranked: bool = False  # some agent of the app has a priority, and so all of its runs have a rank
+    ranked: bool = False  # an agent of the app has a priority, so all runs have a rank
 
     @property
     def needed(self) -> bool:
-        """Is there anything to decide for an event? If not, its run is inserted and that is all."""
+        """Whether there is anything to decide for an event. If not, its run is simply inserted."""
         options = self.options
         return (
             self.ranked
@@ -91,7 +91,7 @@ class FlowPlan:
         )
 
     def flow(self, event: Event) -> Flow:
-        """How the run of an event is admitted. Never raises for what an event holds."""
+        """The flow of an event's run. No event can make this raise."""
         options = self.options
         try:
             key, priority = self.key_of(event), self.priority_of(event)
@@ -116,8 +116,8 @@ class FlowPlan:
         )
 
     def once_of(self, event: Event) -> tuple[str | None, str | None]:
-        """The key by which an event is handled once, or None and why it has none: then it is handled like any other. InvalidKey where
-        that is not known, because the expression ran out of its budget.
+        """The key by which an event is handled once; or None and the reason, and then it is handled like any other.
+        Raises InvalidKey if the key is unknown, because the expression exceeded its budget.
         """
         if self.once is None:
             return None, None
@@ -125,7 +125,7 @@ class FlowPlan:
             value = self._ask("once", self.once, event)
             key = "" if value is None else as_key(value)
         except (InvalidKey, ValueError) as error:
-            if isinstance(error, InvalidKey) and error.exhausted:  # a second run of a key would be worse than none
+            if isinstance(error, InvalidKey) and error.exhausted:  # a second run of a key would be worse than no run
                 raise
             words = error.problem if isinstance(error, InvalidKey) else str(error)
             return None, f"once={shown_source(self.once)} gives no key ({words}): it is not compared with other events"
@@ -136,16 +136,18 @@ class FlowPlan:
         )
 
     def refuse_exhausted(self, event: Event) -> None:
-        """InvalidKey where the expression of `once=` ran out of its budget: such a run would be compared with no other."""
+        """Raise InvalidKey if the expression of `once=` exceeded its budget: such a run would not be compared with
+        others.
+        """
         if isinstance(self.once, Expression):
             self.once_of(event)
 
     def place(self, event: Event) -> Flow:
-        """As `flow`, for an event that a person hands over: it queues, and nothing takes its place."""
+        """Like `flow`, for an event that a person submits: it queues, and no other event replaces it."""
         return replace(self.flow(event), overlap="queue", debounce=None, batch=None, expires=None)
 
     def key_of(self, event: Event) -> str | None:
-        """The key of an event; None for an agent without one. InvalidKey where it cannot be told."""
+        """The key of an event; None for an agent without keys. Raises InvalidKey if there is no usable one."""
         if self.key is None:
             return None
         value = self._ask("key", self.key, event)
@@ -155,14 +157,14 @@ class FlowPlan:
             raise self._refusal("key", self.key, str(error), event) from None
 
     def priority_of(self, event: Event) -> int | None:
-        """The priority of an event; None where nothing in the app has one. InvalidKey where it cannot be told."""
+        """The priority of an event; None if no agent of the app has one. Raises InvalidKey if there is no usable one."""
         if self.priority is None or type(self.priority) is int:
             return self.priority if self.priority is not None else 0 if self.ranked else None
         value = self._ask("priority", self.priority, event)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if type(value) is not int or not LOWEST <= value <= HIGHEST:
-            words = f"it gives {value!r}, and a priority is a whole number from {LOWEST} to {HIGHEST}"
+            words = f"it gives {value!r}, but a priority is a whole number from {LOWEST} to {HIGHEST}"
             raise self._refusal("priority", self.priority, words, event)
         return value
 
@@ -173,21 +175,21 @@ class FlowPlan:
             refusal = self._refusal(option, source, str(error) or type(error).__name__, event)
             refusal.exhausted = isinstance(error, OutOfBudget)
             raise refusal from None
-        except Exception as error:  # a function of the user's, which must not stop intake
+        except Exception as error:  # from a user's function, which must not stop intake
             raise self._refusal(option, source, f"{type(error).__name__}: {error}", event) from error
 
     def _refusal(self, option: str, source: Any, words: str, event: Event) -> InvalidKey:
         data = to_json(event.data, fallback=repr, inf_nan_mode="constants").decode()
         shown = data if len(data) <= SHOWN_DATA else data[:SHOWN_DATA] + "…"
         refusal = InvalidKey(
-            f"agent {self.agent}: {option}={shown_source(source)} cannot be told for event {event.id}: {words}. "
-            f"Mend the {option}=, or replay it with other data. The data is {shown}"
+            f"agent {self.agent}: {option}={shown_source(source)} has no usable value for event {event.id}: {words}. "
+            f"Correct the {option}=, or replay it with other data. The data is {shown}"
         )
         refusal.problem = words
         return refusal
 
     def describe(self) -> dict[str, Any]:
-        """What was declared, for people and JSON."""
+        """The declared options, for listings and JSON."""
         options = self.options
         debounce, batch = options.debounce, options.batch
         return {
@@ -205,7 +207,7 @@ class FlowPlan:
 
 
 def plan_flow(agent: str, options: FlowOptions, *, where: str) -> FlowPlan:
-    """Read what an agent declared. ConfigError for an expression that is none, and for options that contradict each other."""
+    """Read what an agent declared. ConfigError for an invalid expression, and for options that contradict each other."""
     refuse_contradictions(options, where)
     priority = options.priority
     return FlowPlan(
@@ -218,14 +220,14 @@ def plan_flow(agent: str, options: FlowOptions, *, where: str) -> FlowPlan:
 
 
 def flows_of(agents: Mapping[str, Flowing]) -> dict[str, FlowPlan]:
-    """What the door must decide, by agent. Where one agent has a priority, the runs of all others are ranked too."""
+    """The flow plans that intake needs, by agent. If one agent has a priority, the runs of all others are ranked too."""
     ranked = any(agent.flow.priority is not None for agent in agents.values())
     plans = {name: replace(agent.flow, ranked=ranked) for name, agent in agents.items()}
     return {name: plan for name, plan in plans.items() if plan.needed}
 
 
 def as_key(value: Any) -> str:
-    """A key as it is stored: text, and not too long. ValueError for what is none.
+    """A key in stored form: text of limited length. ValueError for a value that cannot be a key.
 
     >>> as_key(7), as_key(7.0), as_key(True), as_key("shop")
     ('7', '7', 'true', 'shop')
@@ -239,7 +241,7 @@ def as_key(value: Any) -> str:
     if isinstance(value, str):
         text = storable(str.__str__(value))
         return text if len(text) <= LONGEST_KEY else f"{text[: LONGEST_KEY // 2]}…{digest(text)}"
-    message = f"it gives {type(value).__name__}, and a key is a text, a number, true or false"
+    message = f"it gives {type(value).__name__}, but a key is a text, a number, true or false"
     raise ValueError("it gives nothing" if value is None else message)
 
 
@@ -259,14 +261,14 @@ def _source(option: str, value: Any, where: str) -> Source | None:
     if isinstance(value, str):
         return compile_expression(value, where=f"{where}: {option}")
     if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004 looked up, not tested
-        message = f"{where}: {option}={shown_source(value)} is async: it is asked at the door, and must answer at once"
+        message = f"{where}: {option}={shown_source(value)} is async: it is called at intake and must be a plain def"
         raise ConfigError(message)
     function: Callable[[Event], Any] = value
     return function
 
 
 def refuse_contradictions(options: FlowOptions, where: str) -> None:
-    """Options that cannot both be meant: which, and why."""
+    """Raise ConfigError for options that contradict each other: which, and why."""
     many = options.concurrency_per_key is not None and options.concurrency_per_key > 1
     complaints = (
         (
@@ -275,7 +277,7 @@ def refuse_contradictions(options: FlowOptions, where: str) -> None:
         ),
         (
             options.on_dead == "skip" and options.key is None,
-            'on_dead="skip" says what becomes of those behind a dead letter of their key: give the agent a key=',
+            'on_dead="skip" is about the runs behind a dead letter of their key: give the agent a key=',
         ),
         (
             many and options.state is not None,
@@ -291,7 +293,7 @@ def refuse_contradictions(options: FlowOptions, where: str) -> None:
         ),
         (
             options.overlap != "queue" and options.debounce is not None,
-            f'overlap="{options.overlap}" and debounce= exclude each other: the newest of those that wait goes anyway',
+            f'overlap="{options.overlap}" and debounce= exclude each other: debounce= already keeps the newest of those that wait',
         ),
         (
             options.overlap != "queue" and many,

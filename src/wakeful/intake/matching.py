@@ -1,4 +1,4 @@
-"""Does an event fit what a run waits for? Asked inside the transaction that stores the one or the other."""
+"""Whether an event fits a run's wait. Checked inside the transaction that stores the event or the wait."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from wakeful.stores.verbs.misfits import DATA_OF_MISFIT
 
 CONDITIONS_KEPT = 1024
 LONGEST_REASON = 500
-SHOWN_OF_DATA = 200  # characters, beside a condition that could not be asked of it
+SHOWN_OF_DATA = 200  # characters, shown beside a condition that could not be evaluated
 
 
 @lru_cache(maxsize=CONDITIONS_KEPT)
 def condition_of(expression: str) -> Condition:
-    """The condition of a wait; ConfigError for one that is wrong."""
+    """The condition of a wait. ConfigError for an invalid one."""
     return compile_condition(expression, where="run.wait_for", values=True)
 
 
 @lru_cache(maxsize=CONDITIONS_KEPT)
 def stored_condition(expression: str) -> Condition | Match:
-    """The condition of a stored wait; the answer to every event, for one that cannot be used."""
+    """The condition of a stored wait; for one that cannot be used, the answer to every event."""
     try:
         return condition_of(expression)
-    except Exception as error:  # whichever way it came into the store: it must not refuse events
+    except Exception as error:  # a wrong condition in the store must not refuse events
         told = str(error).removeprefix("run.wait_for: ")
         return Match(
             matched=False, reason=f"the condition of the wait cannot be used: {told}"[:LONGEST_REASON], misfit=True
@@ -36,8 +36,9 @@ def stored_condition(expression: str) -> Condition | Match:
 
 
 def fits(expression: str, variables: str | None, envelope: str) -> Match:
-    """The condition of a wait, its variables as JSON, and an event as it is stored. Where there is no answer, the reason shows
-    what was asked of what. Never raises for what is stored with the wait: the event has another sender, who cannot mend it.
+    """Whether a stored event matches the condition of a wait, whose values are JSON. If there is no answer, the reason
+    shows the condition and the data. Nothing stored with the wait can make this raise: the event's sender could not fix
+    it.
     """
     condition = stored_condition(expression)
     if isinstance(condition, Match):
@@ -52,9 +53,9 @@ def fits(expression: str, variables: str | None, envelope: str) -> Match:
 
 
 def misfit(condition: Condition, match: Match, event: Event) -> str:
-    """Why a condition could not be asked of an event, with the condition and the beginning of the data."""
+    """Why a condition could not be evaluated for an event, with the condition and the beginning of the data."""
     told = match.reason.removesuffix(": counts as no match")[:LONGEST_REASON]
-    asked = "" if condition.expression in told else f', which where "{condition.expression}" asks for'
+    asked = "" if condition.expression in told else f', which where "{condition.expression}" needs'
     data = to_json(event.data).decode()
     shown = data if len(data) <= SHOWN_OF_DATA else data[:SHOWN_OF_DATA] + "…"
     return f"{told}{asked}{DATA_OF_MISFIT}{shown}"

@@ -1,7 +1,8 @@
-"""Quarantine: what cannot be verified or read is kept, with its bytes, what came along, and the reason.
+"""Quarantine: input that cannot be verified or read is kept, with its bytes, its headers and the reason.
 
-It is an event like any other, in state `quarantined`, which wakes nobody; its identity is its bytes and what came along with
-them, so that the same again is a repeat, and one body under two topics or two ids is two. A person looks at it, mends what was wrong, and releases it: what it says then becomes an event of its own.
+It is stored as an event in state `quarantined`, which wakes no agent. Its identity is its bytes and headers: the same
+input again is a repetition, and one body under two topics or two ids is two. A person looks at it, corrects what was
+wrong, and releases it: its content then becomes a new event.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from wakeful.model import Arrival, digest, event_key
 from wakeful.stores.verbs.take_in import Kept, QuarantineForm, QuarantineKind
 
 TYPE = "wakeful.quarantined"
-# Whoever has these can pass for somebody else: they are not kept.
+# Credentials let their holder act as another person: they are not kept.
 _CREDENTIAL = re.compile(r"authorization|cookie|token|secret|passw|api-?key", re.IGNORECASE).search
-# What tells of the way that a request took, and may be another at every try: its identity is without it.
+# Headers about the way a request took, which may differ at every try: they are not part of its identity.
 ON_THE_WAY = frozenset(
     {
         "accept",
@@ -54,9 +55,9 @@ def keep(
     form: QuarantineForm = "raw",
     size: int | None = None,
 ) -> Kept:
-    """Something that could not be taken in, ready to be stored. `source` is what its events would have as their source.
+    """Input that could not be accepted, ready to be stored. `source` is the source that its events would have.
 
-    `form` is a part of its identity: bytes from outside never stand in for an event that Wakeful wrote down.
+    `form` is part of its identity: bytes from outside can never pass for an event that Wakeful wrote.
     """
     shown = {name: HIDDEN if _CREDENTIAL(name) else value for name, value in headers.items()}
     along = sorted((name.lower(), value) for name, value in shown.items() if name.lower() not in ON_THE_WAY)
@@ -83,15 +84,15 @@ def keep(
 
 
 def could_not_be_taken_in(event_id: str) -> str:
-    """How the reason begins that Wakeful gives for an event which its source could read."""
+    """The beginning of the reason for an event that its source could read but intake refused."""
     return f"event {event_id} could not be taken in: "
 
 
 def without_hidden(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that were kept. A sender may write HIDDEN too: only in the place of a credential it is ours."""
+    """The headers that were kept. A sender may also write HIDDEN: it is ours only in place of a credential."""
     return {name: value for name, value in headers.items() if value != HIDDEN or not _CREDENTIAL(name)}
 
 
 def raw_of(envelope: str) -> bytes:
-    """The bytes of something in quarantine."""
+    """The bytes of an input in quarantine."""
     return b64decode(from_json(envelope)["data_base64"])

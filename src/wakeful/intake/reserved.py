@@ -1,11 +1,12 @@
-"""Reserved names: a source that has a door of its own takes its events by that door alone.
+"""Reserved names: a source with its own way in accepts its events only that way.
 
-    webhook, file, bucket, row, queue ──(its own door: verified, or read)──► accept
+    webhook, file, bucket, row, queue ──(its own way: verified, or read)──► accept
     POST /v1/events, wakeful emit, app.emit ──► the same source? ReservedName ──► nothing is stored
 
-Else anything that may send events could speak as a signed sender: wake its agents, and make the real delivery a duplicate. The
-names are known before an event comes: the app's own code declares them, and the store knows those of processes with other
-code, such as a program that only emits. Looking one up is one look into a set; the store is asked once a minute at most.
+Otherwise anyone who may send events could pose as a signed sender: wake its agents, and make the real delivery a
+duplicate. The names are known before an event comes: the app's own code declares them, and the store knows those of
+processes with other code, such as a program that only emits. A check is one lookup in a set; the store is read at most
+once a minute.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from wakeful.errors import ReservedName, StoreUnavailable
 from wakeful.intake.untrusted import shown
 from wakeful.model import Event
 
-# Who hands an event in: anything outside, the app itself for one of its runs, or the source whose name the event has.
+# Who submits an event: anyone outside, the app itself for one of its runs, or the source whose name the event has.
 By = Literal["outside", "app", "source"]
 
 OWN_TYPES = "wakeful."
@@ -31,7 +32,7 @@ AGENT = "agent"
 
 
 class ReservedNames:
-    """Which names in `source` belong to a door of their own, in one app."""
+    """The sources of one app that have their own way in."""
 
     def __init__(
         self,
@@ -42,8 +43,8 @@ class ReservedNames:
         stored: Callable[[], Awaitable[Sequence[Sequence[Any]]]] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`brought`: the names that this process declares, and by which trigger each comes. `stored` asks the store for what
-        other processes declared: (name, kind, names as JSON) of each source, (name, "agent", None) of each agent.
+        """`brought`: the names that this process declares, each with its trigger. `stored` reads what other processes
+        declared: (name, kind, names as JSON) of each source, (name, "agent", None) of each agent.
         """
         self._app = app
         self._declared = dict(brought or {})
@@ -57,11 +58,11 @@ class ReservedNames:
         self._all = frozenset({*self._own, *self._brought})
 
     def of_agent(self, agent: str) -> str:
-        """The source of what the runs of an agent emit."""
+        """The source of the events that runs of an agent emit."""
         return f"/{self._app}/{agent}"
 
     async def learn(self) -> None:
-        """Ask the store which names other processes declared."""
+        """Read the names that other processes declared."""
         if self._stored is None:
             return
         self._learnt_at = self._now()
@@ -77,16 +78,18 @@ class ReservedNames:
 
     @property
     def are_old(self) -> bool:
-        """Is it time to learn them again?"""
+        """Whether it is time to read them again."""
         return self._learnt_at is not None and self._now() - self._learnt_at > LEARN_EVERY
 
     async def learn_again(self) -> None:
-        """While the store is unavailable, the names stay as they are."""
+        """Read the names again. While the store is unavailable they stay as they are."""
         with contextlib.suppress(StoreUnavailable):
             await self.learn()
 
     def refuse(self, events: Sequence[Event], by: By = "outside") -> None:
-        """ReservedName for the first event that has a name which is not for it. An app's own runs may use the app's own names."""
+        """Raise ReservedName for the first event whose name it may not use. An app's own runs may use the app's own
+        names.
+        """
         wrong = None
         if by == "outside":  # the hot path of intake
             names, families, own, length = self._all, self._families, self._beginning, len(self._beginning)
@@ -105,7 +108,7 @@ class ReservedNames:
             raise self._refusal(wrong, events.index(wrong) if len(events) > 1 else None)
 
     def owner_of(self, source: str) -> str | None:
-        """What brings the events of a source, in words; None: any door may."""
+        """What brings the events of a source, in words; None if the source is not reserved."""
         if source in self._brought:
             return self._brought[source]
         return f"app {self._app} itself" if source in self._all or source.startswith(self._families) else None
@@ -114,18 +117,18 @@ class ReservedNames:
         owner = self.owner_of(event.source)
         if owner is None:
             message = (
-                f'type {shown(event.type)} is reserved: types that begin with "{OWN_TYPES}" are those of Wakeful\'s own events. '
+                f'type {shown(event.type)} is reserved: types that begin with "{OWN_TYPES}" are for Wakeful\'s own events. '
                 "Give this event another type"
             )
             return ReservedName(message, field="type", index=index)
         if event.source in self._brought:
             message = (
-                f"source {shown(event.source)} is reserved: its events come by {owner} alone. Send it there, or give this event "
+                f"source {shown(event.source)} is reserved: its events come only through {owner}. Send it there, or give this event "
                 "a source of its own"
             )
         else:
             message = (
-                f"source {shown(event.source)} is reserved: its events come out of {owner} alone (agents, schedules, alarms, "
+                f"source {shown(event.source)} is reserved: its events come only from {owner} (agents, schedules, alarms, "
                 "check-ins, runs that are started by hand). Give this event a source of its own"
             )
         return ReservedName(message, field="source", index=index)

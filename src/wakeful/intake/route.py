@@ -2,9 +2,10 @@
 
     type ──► plan (cached per type) ──► agents whose pattern fits ──► `where` of each ──► matched, or not and why
 
-A trigger that brings events in from a place of its own says which: events of other sources are none of its business, whatever
-their type. An agent whose pattern does not fit is not listed: it has nothing to do with the event. One whose pattern fits and whose
-condition says no is listed as not matched, with the reason, so that "did nothing, because" can be shown.
+A trigger that reads events from its own place names that source, and ignores events of other sources, regardless of
+their type. An agent whose pattern does not fit is not listed: the event does not concern it. An agent whose pattern
+fits but whose condition does not hold is listed as not matched, with the reason, so that "did nothing, because" can be
+shown.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PLAN_LIMIT = 4_096
 
 
 class Selector(Protocol):
-    """What routing needs to know of a trigger."""
+    """The parts of a trigger that routing reads."""
 
     @property
     def type(self) -> str:
@@ -31,12 +32,12 @@ class Selector(Protocol):
 
     @property
     def source(self) -> str | None:
-        """The only source whose events it takes; None: whoever sent them."""
+        """The only source whose events it takes; None: any."""
         ...
 
     @property
     def where(self) -> str | None:
-        """A condition on the event, None if there is none."""
+        """A condition on the event, or None."""
         ...
 
     def describe(self) -> str: ...
@@ -46,26 +47,26 @@ class Selector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """What an event is to one agent."""
+    """Whether an event is for one agent."""
 
     agent: str
     matched: bool
     reason: str
     exhausted: bool = (
-        False  # a condition ran out of its budget, and no other one matched: whether it is meant is not known
+        False  # a condition exceeded its budget and no other one matched: it is unknown whether the agent is meant
     )
 
 
 @dataclass(slots=True)
 class _Plan:
-    """What is known of all events of one type: who may be meant, and, where no condition is asked, the answer."""
+    """The routing of one event type: the agents that may be meant and, if no condition must be evaluated, the answer."""
 
     candidates: list[tuple[str, list[Selector]]]
     answer: list[Routing] | None
 
 
 class Router:
-    """Finds the agents of an event, in the order they were declared."""
+    """Finds the agents of an event, in the order in which they were declared."""
 
     def __init__(self, routes: Sequence[tuple[str, Sequence[Selector]]]) -> None:
         self._routes = [(agent, list(selectors)) for agent, selectors in routes]
@@ -78,7 +79,7 @@ class Router:
                 else:
                     self._exact.setdefault(selector.type, []).append((position, number))
         self._plans: dict[tuple[str, str | None], _Plan] = {}
-        # The sources that some trigger names: all others are the same to everybody.
+        # The sources that a trigger names. All other sources are routed alike.
         self._sources = frozenset(
             one.source for _, selectors in self._routes for one in selectors if one.source is not None
         )
@@ -109,7 +110,7 @@ class Router:
         if all(asks_nothing(selectors[0]) for _, selectors in candidates):
             answer = [Routing(agent, matched=True, reason=selectors[0].describe()) for agent, selectors in candidates]
         plan = _Plan(candidates, answer)
-        # Types come from outside and may be made up without end: start over rather than grow, it costs microseconds.
+        # Types come from outside and may be invented without end: start over rather than grow; it costs microseconds.
         if len(self._plans) >= PLAN_LIMIT:
             self._plans.clear()
         self._plans[kind, source] = plan
@@ -117,7 +118,7 @@ class Router:
 
 
 def asks_nothing(selector: Selector) -> bool:
-    """Does the type alone decide? Not for one with a source of its own: of that it may want some operations, and not others."""
+    """Whether the type alone decides. Not for a trigger with its own source: it may take only some operations of it."""
     return selector.where is None and selector.source is None
 
 
@@ -136,13 +137,13 @@ def _ask(agent: str, selectors: list[Selector], event: Event) -> Routing:
 
 
 def type_matcher(pattern: str) -> Callable[[str], bool]:
-    """A function that says whether a type fits a pattern, in which `*` stands for any run of characters."""
+    """A function that says whether a type fits a pattern, in which `*` stands for any sequence of characters."""
     first, *rest = pattern.split(WILDCARD)
     if not rest:
         return pattern.__eq__
     *middle, last = rest
-    # Atomic groups: each middle part takes its first fit and never gives it back, so that no type, however long, can make
-    # the search go back and forth. The first fit is enough, as with every glob.
+    # Atomic groups: each middle part takes its first fit and never gives it back, so that no type, however long, makes
+    # the search backtrack. The first fit is enough, as with every glob.
     groups = "".join(f"(?>.*?{re.escape(part)})" for part in middle)
     search = re.compile(f"{re.escape(first)}{groups}.*{re.escape(last)}", re.DOTALL).fullmatch
     return lambda kind: search(kind) is not None

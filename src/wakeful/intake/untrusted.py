@@ -1,14 +1,15 @@
-"""JSON from outside: read fast, and refused where it holds what could not be stored or read back everywhere.
+"""JSON from outside: read fast, and refused if it holds something that could not be stored or read back everywhere.
 
     bytes ──► from_json ──► scan of the bytes ──► value
                   │               │
                   │               └─ something may be there ──► walk over the value ──► value, or what and where
-                  └─ refused ──► read once more, patiently, to say what and where
+                  └─ refused ──► read once more, slowly, to say what and where
 
-The parser itself refuses broken syntax, broken UTF-8, lone surrogates, NaN and Infinity. It lets through NUL, integers of
-any size, `1e999` (which becomes infinite) and 200 levels of nesting. Looking for these in every value would cost more than
-the parsing, so the bytes are scanned first, at the speed of memchr. The scan may cry wolf (digits inside a text look
-like a number) and then costs a walk; it never misses: a JSON number and the escape of NUL have one spelling in bytes.
+The parser itself refuses broken syntax, broken UTF-8, lone surrogates, NaN and Infinity. It accepts NUL, integers of
+any size, `1e999` (which becomes infinite) and 200 levels of nesting. Checking every value for these would cost more
+than the parsing, so the bytes are scanned first, at the speed of memchr. The scan may raise a false alarm (digits
+inside a text look like a number), which costs a walk. It never misses: a JSON number and the escape of NUL have one
+spelling in bytes.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ SMALLEST_INTEGER = -(2**63)
 LARGEST_INTEGER = 2**63 - 1
 SHOWN_LIMIT = 120
 
-# In a copy of the bytes every digit (and plus) is made 0 and every E is made e: then two searches find what may be
-# an integer of 19 digits or more (18 always fit 64 bits), and an exponent of three digits or more.
+# In a copy of the bytes every digit (and plus) becomes 0 and every E becomes e. Then two searches find a possible
+# integer of 19 digits or more (18 always fit 64 bits), and a possible exponent of three digits or more.
 _FLATTEN = bytes.maketrans(b"123456789+E", b"0000000000e")
 _MANY_DIGITS = b"0" * 19
 _EXPONENT = b"0e000"
@@ -42,21 +43,21 @@ _MINUS = ord("-")
 Path = tuple[str | int, ...]
 _Link = (
     tuple[Any, str | int] | None
-)  # (the link of the parent, the key in it): a path that costs one tuple per container
+)  # (the parent's link, the key in it): a path that costs one tuple for each container
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something in a value that cannot be accepted, and where it is."""
+    """Something in a value that cannot be accepted, and its place."""
 
     path: Path
     message: str
 
 
 def read_json(body: bytes, *, depth: int, inside: Path = ()) -> Any:
-    """The value of a JSON text: an event, or an array of them; or with `inside` what stands there in an event.
+    """The value of a JSON text: an event, or an array of events; with `inside`, the part of an event at that path.
 
-    `depth` limits the nesting of what an event holds: its own envelope and the array of a batch are not counted.
+    `depth` limits the nesting of an event's content: its envelope and the array of a batch are not counted.
     """
     try:
         value = from_json(body, allow_inf_nan=False)
@@ -68,7 +69,7 @@ def read_json(body: bytes, *, depth: int, inside: Path = ()) -> Any:
 
 
 def may_hold_a_fault(body: bytes, levels: int) -> bool:
-    """Whether a walk over the value could find something. Cheap, and never wrong when it says no."""
+    """Whether a walk over the value could find a fault. Cheap, and never wrong when it says no."""
     if b"\\" in body and b"\\u0000" in body:
         return True
     if body.count(b"{") + body.count(b"[") > levels:
@@ -76,8 +77,8 @@ def may_hold_a_fault(body: bytes, levels: int) -> bool:
     flat = body.translate(_FLATTEN)
     if _MANY_DIGITS in flat:
         return True
-    # Hexadecimal ids often look like an exponent, so a second look decides: at these few places, or where there are many, at
-    # everything, which is slower for a few and faster for many.
+    # Hexadecimal ids often look like an exponent, so a second look decides: at these few places or, if there are many,
+    # over everything, which is slower for a few and faster for many.
     at = -1
     for _ in range(_LOOKS):
         at = flat.find(_EXPONENT, at + 1)
@@ -89,7 +90,9 @@ def may_hold_a_fault(body: bytes, levels: int) -> bool:
 
 
 def _is_number(body: bytes, at: int) -> bool:
-    """Whether the digit at `at`, which an exponent may follow, ends what may be a number: it stands where one can begin."""
+    """Whether the digit at `at`, which an exponent may follow, ends a possible number: it starts where a number can
+    begin.
+    """
     if _THREE_DIGITS(body, at + 1) is None:
         return False
     start = at
@@ -101,7 +104,7 @@ def _is_number(body: bytes, at: int) -> bool:
 
 
 def refuse_faults(value: Any, *, depth: int, inside: Path = ()) -> None:
-    """Raise InvalidEvent for the first thing in a value that cannot be accepted."""
+    """Raise InvalidEvent for the first fault in a value."""
     batch = not inside and type(value) is list
     fault = find_fault(value, depth=depth, outside=0 if inside else 2 if batch else 1)
     if fault is not None:
@@ -113,7 +116,7 @@ def refuse_faults(value: Any, *, depth: int, inside: Path = ()) -> None:
 
 
 def find_fault(value: Any, *, depth: int, outside: int = 0) -> Fault | None:
-    """Walk over a value, without recursion, and say what cannot be accepted. The `outside` levels are not counted."""
+    """The first fault in a value, found without recursion; None if there is none. The `outside` levels are not counted."""
     message = _fault_of_scalar(value)
     if message is not None:
         return Fault((), message)
@@ -191,7 +194,7 @@ def _path(link: _Link) -> Path:
 
 
 def _explain(body: bytes, error: ValueError, depth: int, inside: Path) -> InvalidEvent:
-    """Say what is wrong with a text that the parser refused. Slow, and only ever run for a refusal."""
+    """Say what is wrong with a text that the parser refused. Slow, and only run for a refusal."""
     field = field_name(inside) or "body"
     try:
         text = body.decode()
@@ -199,7 +202,7 @@ def _explain(body: bytes, error: ValueError, depth: int, inside: Path) -> Invali
         message = f"{field} is not UTF-8 (at byte {undecodable.start}): send JSON as UTF-8"
         return InvalidEvent(message, field=field)
     try:
-        # This parser takes lone surrogates, NaN and deeper nesting, so that the walk can name the field they are in.
+        # This parser accepts lone surrogates, NaN and deeper nesting, so that the walk can name the field they are in.
         refuse_faults(json.loads(text, parse_int=_bounded), depth=depth, inside=inside)
     except InvalidEvent as invalid:
         return invalid
@@ -211,5 +214,5 @@ def _explain(body: bytes, error: ValueError, depth: int, inside: Path) -> Invali
 
 
 def _bounded(digits: str) -> int:
-    """An integer; one that is far too large is not worth its conversion, which takes quadratic time."""
+    """An integer. One that is far too large is not converted, because that takes quadratic time."""
     return int(digits) if len(digits) < 25 else LARGEST_INTEGER + 1

@@ -1,1 +1,1 @@
-"""What leaves: checks before, the outbox, and the channels by which messages go."""
+"""Output: the checks before anything leaves, the outbox, and the channels."""

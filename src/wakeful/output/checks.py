@@ -1,4 +1,4 @@
-"""Checks of what a run returned, before anything of it leaves: first its type, then the agent's own checks."""
+"""Checks of a run's output before anything leaves: first its type, then the agent's own checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The output as its type reads it, and why it must not leave, if so."""
+    """The output as its type reads it, and the objection that holds it back, if any."""
 
     output: Any
     verification: Literal["passed", "failed", "none"] = "none"
@@ -28,7 +28,7 @@ class Checked:
 async def check_output(
     output: Any, returns: TypeAdapter[Any] | None, checks: Sequence[Callable[[Any], Any]]
 ) -> Checked:
-    """The first thing that is wrong decides: a check need not cope with what is not even of the right type."""
+    """Check an output. The first problem decides: checks only see output of the right type."""
     if returns is None and not checks:
         return Checked(output)
     if returns is not None:

@@ -1,13 +1,14 @@
-"""The outbox: what runs committed goes to its channels.
+"""The outbox: committed deliveries go to their channels.
 
     a run's commit ──► deliveries ──► lane (one for each channel) ──► channel ──► delivered
                                         │  ▲
-                                        │  └── not now: again after a wait (its circuit's, if that is open), and those behind wait too
-                                        └───── never: a dead letter, and the next one goes
+                                        │  └── transient: retried after a wait; those behind it wait too
+                                        └───── persistent: a dead letter, and the next one goes
 
-One process at a time has a channel's lane, so that messages arrive in the order of their commits; each lane is a service
-of its own, so that one in trouble blocks no other. What was delivered is stored together with taking the next. A crash
-between delivering and storing that lets a message go out twice, under the same id.
+The wait is that of the channel's circuit, if it is open. One process at a time owns a channel's lane, so messages arrive
+in the order of their commits. Each lane is a service of its own, so that one in trouble blocks no other. Delivered
+messages are stored as such together with taking the next ones. A crash between delivering and storing lets a message go
+out twice, under the same id.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from wakeful.clock import SECOND, Microseconds, readable, seconds
 from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered
 from wakeful.failures import classify
 from wakeful.functions.call import call, within_lease
-from wakeful.functions.retry import Again, decide, signature, trouble_of
+from wakeful.functions.retry import Retry, decide, signature, streak_of
 from wakeful.model import Delivery, digest
 from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
@@ -38,17 +39,17 @@ from wakeful.stores.verbs.outbox import Delivered, Lane, WorkLane, first_deliver
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
-# Somebody else may have the lane and deliver ours too, or nothing may be known of; but should they die, or should a word
-# of another process get lost, the lookout sees what is left within seconds. This is beside it.
+# Another process may own the lane and deliver our messages too. If it dies, or if a notification is lost, the lookout
+# finds the rest within seconds. This is a further safety net.
 LOOK_ANYWAY_EVERY = 300.0
-# A message that has not got through for so long needs a person, and so do those behind it.
+# A message that has not been delivered for this long needs a person, and so do those behind it.
 LATE: Microseconds = 15 * 60 * SECOND
-# However long the other side tells us to wait: an hour later it may have changed its mind.
+# Even if the other side asks for more: an hour later its answer may differ.
 LONGEST_WAIT: Microseconds = 3600 * SECOND
 
 
 class ChannelCircuits(Protocol):
-    """Whom a lane tells how its channel does."""
+    """The circuits that a lane reports the results of its channel to."""
 
     @property
     def knows_of_trouble(self) -> bool: ...
@@ -59,7 +60,7 @@ class ChannelCircuits(Protocol):
 
 
 class ChannelLane(Service):
-    """Carries the messages of one channel, in order."""
+    """Delivers the messages of one channel, in order."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class ChannelLane(Service):
         self._process = process
         self._chance = chance
         self._time_for_calls = time_for_calls
-        self._time_passes = time_passes  # under a virtual clock it does not: whoever moves that says when to look
+        self._time_passes = time_passes  # False under a virtual clock: the test that moves it says when to look
         self._owners = owners or {}
         self._circuits = circuits
         self._one_at_a_time = asyncio.Lock()
@@ -95,12 +96,12 @@ class ChannelLane(Service):
         self.delivered = 0
 
     async def run_once(self) -> float | None:
-        """Deliver until nothing is due. What was delivered and could not be stored yet is stored first."""
+        """Deliver until nothing is due. Deliveries that could not be stored yet are stored first."""
         async with self._one_at_a_time:
             try:
                 return await self._carry()
             except ClaimLost as error:
-                self.log.warning("somebody else has this channel now", error=str(error))
+                self.log.warning("another process owns this channel now", error=str(error))
                 return LOOK_ANYWAY_EVERY if self._time_passes else None
 
     async def _carry(self) -> float | None:
@@ -122,7 +123,7 @@ class ChannelLane(Service):
         return LOOK_ANYWAY_EVERY if wait is None else min(LOOK_ANYWAY_EVERY, max(0.001, seconds(wait)))
 
     async def finish(self, grace: float) -> None:
-        """Take nothing more; let what is under way end within `grace` seconds, and stop."""
+        """Take no further message, let a delivery in flight finish within `grace` seconds, and stop."""
         self._stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace), self._one_at_a_time:
@@ -130,7 +131,7 @@ class ChannelLane(Service):
         await self.stop()
 
     async def close(self) -> None:
-        """The channel's own end. One that fails at it, or hangs, keeps nobody else from ending."""
+        """Close the channel. If it fails or hangs, that does not keep other parts from closing."""
         try:
             await call(self.channel.close, (), {}, what=self.name, limit=self._handling.timeout)
         except Exception as error:
@@ -141,14 +142,14 @@ class ChannelLane(Service):
         request = WorkLane(self._app, self._channel_name, self._process(), most, self._token, self._unsaved)
         try:
             lane = await self._store.do(request)
-        except ClaimLost:  # this process was declared dead: somebody else has the lane, and delivers all of it again
+        except ClaimLost:  # this process was declared dead: another one owns the lane and delivers all of it again
             self._token, self._unsaved = None, []
             raise
         self._token, self._unsaved = lane.token, []
         return lane
 
     async def _deliver(self, deliveries: Sequence[Delivery]) -> list[Delivered]:
-        """All at once; if that fails and there are several, one by one up to the first that must wait."""
+        """Deliver all at once. If that fails and there are several, deliver one by one up to the first that must wait."""
         if not deliveries:
             return []
         error = await self._hand_over(deliveries)
@@ -210,7 +211,7 @@ class ChannelLane(Service):
         return None
 
     async def _went_out(self, deliveries: Sequence[Delivery]) -> None:
-        """Good news for the circuit, where it has heard bad ones: from this process, or from one that had the lane before."""
+        """Report success to the circuit, if it knows of failures: from this process, or from the lane's previous owner."""
         circuits = self._circuits
         if circuits is not None:
             failed_before = any(one.error is not None for one in deliveries)
@@ -221,18 +222,23 @@ class ChannelLane(Service):
         return Delivered(delivery.seq, "delivered", delivery.tries + 1, resolves=self._no_longer_late(delivery))
 
     def _no_longer_late(self, delivery: Delivery) -> str | None:
-        """The lane moves on. Only where it may have been held up for long: this is a write."""
+        """The alarm to resolve now that the lane moves on. Only if it may have been blocked for long, because this is a
+        write.
+        """
         return late_alarm(self._app, self._channel_name) if delivery.age > LATE else None
 
     async def _after(self, delivery: Delivery, error: BaseException) -> Delivered:
-        """Again or not, and when. A channel without `attempts=` of its own is tried as its circuit says while that is open."""
+        """Decide about a failed delivery: retry and when, or dead letter. Without `attempts=` an open circuit decides
+        when.
+        """
         handling, tries = self._handling, delivery.tries + 1
-        now = delivery.committed_at + delivery.age  # the store's time, when it was taken
+        now = delivery.committed_at + delivery.age  # the store's time when it was claimed
         circuit = await self._report(error)
         stored = from_json(delivery.error) if delivery.error else {}
-        trouble = trouble_of(stored, delivery.tries)
+        trouble = streak_of(stored, delivery.tries)
         if circuit is not None and circuit.opened_at is not None and not trouble.failing:
-            # It waited behind others for as long: each of them is put up with for a day, and not all of them in turn.
+            # It waited behind others for as long. A day of retries counts for all of them together, not for one after
+            # the other.
             began = max(delivery.due_at, circuit.opened_at)
             trouble = replace(trouble, since=trouble.since or began, failing=began)
         trouble = trouble.more(error, now)
@@ -248,7 +254,7 @@ class ChannelLane(Service):
         )
         words = f"{type(error).__name__}: {words_of(error)}"
         described = to_json({**describe(error), **trouble.as_json(handling.attempts)}).decode()
-        if isinstance(decision, Again):
+        if isinstance(decision, Retry):
             counted = tries if decision.counts else delivery.tries
             delay = min(decision.delay, LONGEST_WAIT)
             if circuit is not None and circuit.next_at is not None and handling.attempts is None:
@@ -256,9 +262,7 @@ class ChannelLane(Service):
             self.log.warning(
                 "a delivery failed; trying again", delivery=delivery.id, error=words, again_in=readable(delay)
             )
-            late = (
-                self._late(delivery, delay, words) if circuit is None else None
-            )  # its circuit has an alarm of its own
+            late = self._late(delivery, delay, words) if circuit is None else None  # the circuit has its own alarm
             return Delivered(delivery.seq, "pending", counted, delay, described, decision.reason, alarm=late)
         self.log.error("dead letter: a delivery is given up until a person acts", delivery=delivery.id, error=words)
         kind = signature(type(error).__name__, words_of(error))
@@ -272,7 +276,9 @@ class ChannelLane(Service):
         )
 
     async def _report(self, error: BaseException) -> StoredCircuit | None:
-        """Tell the circuit of the channel; it comes back where it is open. An error of an unknown kind is about one message."""
+        """Report a failure to the channel's circuit; returns it if it is open. An error of an unknown kind concerns one
+        message.
+        """
         if self._circuits is None:
             return None
         verdict = classify(error)
@@ -282,12 +288,12 @@ class ChannelLane(Service):
         return await self._circuits.report_channel(self._channel_name, error) if verdict.lasting else None
 
     def _late(self, delivery: Delivery, delay: Microseconds, words: str) -> Alarm | None:
-        """Somebody must hear of a message that will not have got through for long, and of those that wait behind it."""
+        """The alarm about a message that will have been undelivered for long, and about those that wait behind it."""
         if delivery.age + delay <= LATE:
             return None
         text = (
-            f"channel {self._channel_name}: delivery {delivery.id} was committed {readable(delivery.age)} ago and does not get "
-            f"through ({words[:200]}); the next try is in {readable(delay)}, and those behind it wait. `wakeful deliveries "
+            f"channel {self._channel_name}: delivery {delivery.id} was committed {readable(delivery.age)} ago and is still not "
+            f"delivered ({words[:200]}); the next try is in {readable(delay)}, and those behind it wait. `wakeful deliveries "
             f"replay {delivery.id}` tries it now, `wakeful deliveries discard {delivery.id}` lets the next one go"
         )
         owner = self._owners.get(delivery.agent)
@@ -330,13 +336,13 @@ class Courier:
         self._started = False
 
     async def open(self) -> None:
-        """Before anything is taken: a channel whose secret is missing says so now."""
+        """Open all channels before a message is claimed: a channel whose secret is missing fails now."""
         opened: list[ChannelLane] = []
         try:
             for lane in self._lanes.values():
                 opened.append(lane)
                 await call(lane.channel.open, (self._around,), {}, what=lane.name)
-        except BaseException:  # whoever tries again, with what was missing, finds them as they were
+        except BaseException:  # a second try, with the secret set, must find all channels closed
             for lane in opened:
                 await lane.close()
             raise
@@ -347,7 +353,7 @@ class Courier:
             await lane.start()
 
     async def stop(self, grace: float = 0.0) -> None:
-        """Let what is under way end within `grace` seconds. The rest is delivered by whoever comes next."""
+        """Let deliveries in flight finish within `grace` seconds. The next process delivers the rest."""
         if self._started:
             self._started = False
             await asyncio.gather(*(lane.finish(grace) for lane in self._lanes.values()))
@@ -355,7 +361,7 @@ class Courier:
             await lane.close()
 
     async def die(self) -> None:
-        """Carry nothing more and give nothing back, as if the process were gone. For tests."""
+        """Deliver nothing more and release nothing, like a killed process. For tests."""
         if self._started:
             self._started = False
             for lane in self._lanes.values():
@@ -363,18 +369,18 @@ class Courier:
                 await lane.close()
 
     def wake(self, channels: Collection[str] | None = None) -> None:
-        """There may be something to deliver: to these channels, or to any."""
+        """There may be messages to deliver: to these channels, or to any."""
         for name in self._lanes if channels is None else channels:
             if name in self._lanes:
                 self._lanes[name].wake()
 
     @property
     def delivered(self) -> int:
-        """How many messages went out, all in all."""
+        """How many messages went out in total."""
         return sum(lane.delivered for lane in self._lanes.values())
 
     async def drain(self) -> int:
-        """Deliver all that is due; returns how many messages went out."""
+        """Deliver everything that is due. Returns how many messages went out."""
         before = self.delivered
         await asyncio.gather(*(lane.run_once() for lane in self._lanes.values()))
         return self.delivered - before

@@ -1,4 +1,4 @@
-"""Policy: asked, and never acts. Facts in, a decision with its reason out; no input or output, the clock passed in."""
+"""Policy decides and never acts. Facts in, a decision with its reason out; no I/O, and the time is an argument."""
 
 from wakeful.policy.decide import AdmissionFacts, decide
 

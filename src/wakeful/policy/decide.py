@@ -1,7 +1,7 @@
-"""decide: the first rule that has an opinion decides, and a deny beats everything.
+"""decide: the first rule with an opinion decides, and a deny beats everything.
 
-A rule is a pure function of facts. It returns a decision, or None when it has no opinion. Wakeful's own defaults are
-rules like a user's. A rule that raises denies: what cannot be judged does not go ahead.
+A rule is a pure function of facts. It returns a decision, or None for no opinion. Wakeful's own defaults are rules like
+a user's. A rule that raises denies: nothing happens that could not be judged.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from wakeful.stored_errors import words_of
 
 @dataclass(frozen=True, slots=True)
 class AdmissionFacts:
-    """What is known when an event is about to become a run."""
+    """The facts when an event is about to become a run."""
 
     app: str
     agent: str
     owner: str | None
     event: Event
     now: Microseconds
-    chain: Chain | None = None  # where the event stands in it; None: no run of ours caused it
+    chain: Chain | None = None  # the event's place in its chain; None: no run of ours caused it
 
 
 @dataclass(frozen=True, slots=True)
 class EffectFacts:
-    """What is known when an effect is about to happen: who, because of what, and what exactly."""
+    """The facts when an effect is about to happen: who, because of which event, and what exactly."""
 
     app: str
     agent: str
@@ -44,7 +44,9 @@ class EffectFacts:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFacts:
-    """What is known when an agent is about to make, change or remove a schedule: who, because of what, and which."""
+    """The facts when an agent is about to make, change or remove a schedule: who, because of which event, and which
+    schedule.
+    """
 
     app: str
     agent: str
@@ -53,8 +55,8 @@ class ScheduleFacts:
     now: Microseconds
     schedule: str
     target: str  # the agent that it wakes
-    was: str | None  # and that it woke until now; None for a new one
-    rule: str  # when, as code would write it
+    was: str | None  # the agent that it woke until now; None for a new one
+    rule: str  # the schedule, as code would write it
     verb: Literal["add", "edit", "remove"]
 
 
@@ -63,14 +65,14 @@ Rule = Callable[[Any], Decision | None]
 
 
 def schedule_itself(facts: Facts) -> Decision | None:
-    """An agent may wake itself when it likes. Others only if another rule lets it."""
+    """An agent may schedule itself. It may schedule others only if another rule allows it."""
     if isinstance(facts, ScheduleFacts) and facts.target == facts.agent and facts.was in {None, facts.agent}:
         return Decision("allow", rule="schedule_itself", reason="it wakes itself")
     return None
 
 
 def admit_everything(facts: Facts) -> Decision | None:
-    """The last rule: whoever subscribed to an event may handle it."""
+    """The last rule: an agent that subscribed to an event may handle it."""
     return None if isinstance(facts, ScheduleFacts) else ALLOWED
 
 
@@ -80,7 +82,7 @@ DEFAULT_RULES: tuple[Rule, ...] = (schedule_itself, chain_depth, chain_rate, adm
 
 
 def answer_of(rule: Callable[[Any], object], facts: Facts) -> Decision | None:
-    """What a rule says; TypeError when it says something else than a decision."""
+    """A rule's answer. TypeError if it is neither a decision nor None."""
     answer = rule(facts)
     if answer is None or isinstance(answer, Decision):
         return answer
@@ -89,7 +91,7 @@ def answer_of(rule: Callable[[Any], object], facts: Facts) -> Decision | None:
 
 
 def decide(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
-    """The answer of the rules. A deny anywhere in the list wins over an allow before it."""
+    """The decision of the rules. A deny anywhere in the list wins over an allow before it."""
     first: Decision | None = None
     for rule in rules:
         try:
@@ -107,8 +109,8 @@ def decide(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
 
 
 def unallowed(facts: Facts) -> str:
-    """Why nothing is allowed that no rule has allowed."""
+    """The reason for denying what no rule has allowed."""
     if not isinstance(facts, ScheduleFacts):
         return "no rule allowed it"
     whose = facts.target if facts.was in {None, facts.target, facts.agent} else facts.was
-    return f"no rule lets agent {facts.agent} {facts.verb} schedules of agent {whose}: without one, an agent schedules only itself"
+    return f"no rule lets agent {facts.agent} {facts.verb} schedules of agent {whose}: by default an agent schedules only itself"

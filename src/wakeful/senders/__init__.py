@@ -1,9 +1,9 @@
-"""What the senders send, as models: a handler's second parameter, for those who want names and types.
+"""Models of what services send, for a handler's second parameter, with names and types.
 
     from wakeful.senders.github import PullRequestEvent
 
     async def review(run: Run, event: PullRequestEvent) -> None: ...
 
-A model names the fields that are used most. What it does not name is kept as it came (`event.model_extra`), and what a sender leaves
-out now and then may be missing: a new field at the sender's is no dead letter here.
+A model declares the fields that are used most. Other fields are kept as received (`event.model_extra`), and fields that a sender
+sometimes leaves out are optional: a new field at the sender's does not cause a dead letter.
 """

@@ -1,3 +1,3 @@
-"""Models of what Alertmanager sends, where users find them."""
+"""Models of what Alertmanager sends, under their public import path."""
 
 from wakeful.connect.alertmanager.models import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""What the models have in common, where users find it."""
+"""The base class of the models, under its public import path."""
 
 from wakeful.connect.sent import Sent
 

@@ -1,3 +1,3 @@
-"""Models of what GitHub sends, where users find them."""
+"""Models of what GitHub sends, under their public import path."""
 
 from wakeful.connect.github.models import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""Models of what GitLab sends, where users find them."""
+"""Models of what GitLab sends, under their public import path."""
 
 from wakeful.connect.gitlab.models import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""Models of what Jira sends, where users find them."""
+"""Models of what Jira sends, under their public import path."""
 
 from wakeful.connect.jira.models import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""Models of what PagerDuty sends, where users find them."""
+"""Models of what PagerDuty sends, under their public import path."""
 
 from wakeful.connect.pagerduty.models import *  # noqa: F403

@@ -1,3 +1,3 @@
-"""Models of what Shopify sends, where users find them."""
+"""Models of what Shopify sends, under their public import path."""
 
 from wakeful.connect.shopify.models import *  # noqa: F403

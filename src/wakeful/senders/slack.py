@@ -1,3 +1,3 @@
-"""Models of what Slack sends, where users find them."""
+"""Models of what Slack sends, under their public import path."""
 
 from wakeful.connect.slack.models import *  # noqa: F403

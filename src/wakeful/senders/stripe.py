@@ -1,3 +1,3 @@
-"""Models of what Stripe sends, where users find them."""
+"""Models of what Stripe sends, under their public import path."""
 
 from wakeful.connect.stripe.models import *  # noqa: F403

@@ -1,1 +1,1 @@
-"""How every command reads its words, opens a store, asks who speaks, and prints."""
+"""Shared by all commands: parsing arguments, opening a store, identifying the operator, and printing."""

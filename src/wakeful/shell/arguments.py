@@ -1,4 +1,4 @@
-"""Arguments: a parser that says "did you mean", a command, and the options that many commands share."""
+"""Arguments: a parser with "did you mean", the Command class, and the options that many commands share."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from wakeful.stores.request import Actor
 
 APP_HELP = "file.py, file.py:name or module:name"
-USUAL_APP = "default: WAKEFUL_APP, else app.py here"
-NO_APP = "Without APP, WAKEFUL_APP or an app.py in this folder is used"
+USUAL_APP = "default: WAKEFUL_APP, else ./app.py"
+NO_APP = "Without APP, WAKEFUL_APP or ./app.py is used"
 
 
 class UsageError(WakefulError):
-    """A command that was called the wrong way; the exit code is 2."""
+    """A command was called in a wrong way; the exit code is 2."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises instead of exiting, and guesses what was meant."""
+    """Raises UsageError instead of exiting, and suggests corrections."""
 
-    needs_app = False  # and finds it, where it is not named
+    needs_app = False  # APP is required; if omitted, the default app is used
 
     def error(self, message: str) -> NoReturn:
         command = self.prog.removeprefix("wakeful ")
@@ -40,13 +40,13 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{command}: {message.removeprefix('argument ')}")
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """The arguments; unknown ones are refused with a guess."""
+        """Parse the arguments; unknown ones are refused with a suggestion."""
         arguments, unknown = self.parse_known_args(list(words))
         if unknown:
             command = self.prog.removeprefix("wakeful ")
             first = unknown[0]
             if not first.startswith("-"):
-                raise UsageError(f'{command}: "{first}" is one argument too many; see {self.prog} --help')
+                raise UsageError(f'{command}: unexpected argument "{first}"; see {self.prog} --help')
             known = [option for action in self._actions for option in action.option_strings]
             hint = did_you_mean(first.partition("=")[0], known)
             raise UsageError(f'{command}: there is no option "{first}".{hint}')
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Wrapped(argparse.RawDescriptionHelpFormatter):
-    """Wraps what stands below the options, too; where that has lines of its own, they stay."""
+    """Also wraps the text below the options, and keeps its line breaks."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         from textwrap import fill
@@ -71,7 +71,7 @@ class Wrapped(argparse.RawDescriptionHelpFormatter):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: what it takes, and what it does."""
+    """One command: its arguments and its function."""
 
     declare: Callable[[Parser], None]
     execute: Callable[[argparse.Namespace], int]
@@ -95,13 +95,13 @@ class Command:
 
 
 def add_app(parser: Parser, *, optional: bool = False) -> None:
-    """APP; unless it is optional, a command that names none has that of this folder."""
+    """Add APP. Unless it is optional, a command without APP uses the app of the current folder."""
     parser.needs_app = not optional
     parser.add_argument("app", metavar="APP", nargs="?", help=APP_HELP if optional else f"{APP_HELP} ({USUAL_APP})")
 
 
 def app_and(words: list[str], *, like: str) -> tuple[str, str]:
-    """APP and one more word; with one word alone, APP is WAKEFUL_APP or the app.py of this folder. `like` is an example."""
+    """APP and one more word. With one word, APP is WAKEFUL_APP or ./app.py. `like` is an example for the error message."""
     from wakeful.settings import default_app
 
     if len(words) == 2:
@@ -114,27 +114,24 @@ def app_and(words: list[str], *, like: str) -> tuple[str, str]:
 
 
 def add_store(parser: Parser) -> None:
-    """Which store, and on whose behalf."""
+    """Add the options for the store and the operator."""
     parser.add_argument(
         "--store",
         metavar="URL",
-        help="sqlite:///file.db or postgresql://…; else WAKEFUL_STORE, else sqlite:///wakeful.db",
+        help="the store, sqlite:///file.db or postgresql://… (default: WAKEFUL_STORE, else sqlite:///wakeful.db)",
     )
     parser.add_argument(
-        "--as",
-        dest="operator",
-        metavar="NAME",
-        help="who does this: recorded with whatever it changes; else the login name",
+        "--as", dest="operator", metavar="NAME", help="the operator recorded with each change (default: the login name)"
     )
 
 
 def add_json(parser: Parser) -> None:
-    parser.add_argument("--json", action="store_true", help="print what the HTTP API would answer")
+    parser.add_argument("--json", action="store_true", help="print JSON, as the HTTP API answers")
 
 
 def add_logs(parser: Parser) -> None:
     parser.add_argument(
-        "--log-level", metavar="LEVEL", help="debug, info, warning, error or none; else WAKEFUL_LOG, else info"
+        "--log-level", metavar="LEVEL", help="debug, info, warning, error or none (default: WAKEFUL_LOG, else info)"
     )
     parser.add_argument(
         "--log-format",
@@ -145,16 +142,14 @@ def add_logs(parser: Parser) -> None:
 
 
 def add_data(parser: Parser) -> None:
-    parser.add_argument(
-        "--data", metavar="JSON", help="the event's data: JSON, @file, or - to read it from standard input"
-    )
+    parser.add_argument("--data", metavar="JSON", help="the event's data: JSON, @file, or - for standard input")
 
 
 # values
 
 
 def one_of(known: Iterable[str], *, what: str) -> Callable[[str], str]:
-    """A value out of a few."""
+    """Accept one of a few values."""
     names = tuple(known)
 
     def read(text: str) -> str:
@@ -182,7 +177,7 @@ def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """A duration: "10s", "2m", or a plain number of seconds."""
+    """Parse a duration: "10s", "2m", or a plain number of seconds."""
     from wakeful.clock import SECOND, duration
 
     try:
@@ -193,7 +188,7 @@ def seconds(text: str) -> float:
 
 
 def read_data(text: str | None, *, what: str = "--data", shown: str | None = None) -> Any:
-    """The value of --data, or of another word that is JSON, @file or -. `shown`: what was written, if that is not the text."""
+    """The value of --data, or of another argument that is JSON, @file or -. `shown`: the text as typed, if it differs."""
     if text is None:
         return None
     from wakeful.errors import InvalidEvent
@@ -217,14 +212,14 @@ def read_data(text: str | None, *, what: str = "--data", shown: str | None = Non
 
 
 def actor_of(arguments: argparse.Namespace) -> Actor:
-    """The operator of a command, with the way."""
+    """The operator at a shell, as an Actor."""
     from wakeful.stores.request import Actor
 
     return Actor(operator_of(arguments), "cli")
 
 
 def operator_of(arguments: argparse.Namespace) -> str:
-    """Who does this: --as, else the login name."""
+    """The operator: --as, else the login name."""
     given: str | None = arguments.operator
     if given:
         return given
@@ -232,5 +227,5 @@ def operator_of(arguments: argparse.Namespace) -> str:
 
     try:
         return getpass.getuser()
-    except (OSError, KeyError):  # an id without a name, as in many containers
+    except (OSError, KeyError):  # a user id without a name, as in many containers
         return f"uid {os.getuid()}"

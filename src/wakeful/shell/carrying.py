@@ -1,4 +1,4 @@
-"""Carrying out a long piece of work for the person at the terminal: how far it is, and what Ctrl-C means."""
+"""Runs a long operation for the person at the terminal, with progress and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     Work = Callable[[DatabaseStore, Pace, Progress], Awaitable[int]]
 
-__all__ = ["number"]  # commands that are not made from the table take it from here
+__all__ = ["number"]  # commands outside the table of resources import it from here
 
 INTERRUPTED = 130
 
 
 def carry_out(arguments: argparse.Namespace, work: Work) -> tuple[int, bool]:
-    """Do it, with a line that says how far it is; how many were done, and whether Ctrl-C left something undone."""
+    """Do the work while showing progress. Returns the count done, and whether Ctrl-C left work undone."""
     stopped = False
     done = 0
 
@@ -47,7 +47,7 @@ def carry_out(arguments: argparse.Namespace, work: Work) -> tuple[int, bool]:
 
 
 class ProgressLine:
-    """One line that is written over on a terminal; nothing where nobody looks."""
+    """A progress line that overwrites itself on a terminal; prints nothing if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._seen = sys.stderr.isatty()
@@ -66,11 +66,11 @@ class ProgressLine:
 
 def said_stop(*, stopped: bool) -> int:
     if stopped:
-        say("stopped; the same command goes on where it stopped")
+        say("stopped; run the same command again to continue")
     return INTERRUPTED if stopped else 0
 
 
 def refuse_many(arguments: argparse.Namespace, count: int, what: str) -> None:
     if count > MANY and not arguments.yes:
-        message = f"{count:,} {what} are more than {MANY:,}: add --yes if you mean all of them"
+        message = f"{count:,} {what} are more than {MANY:,}: add --yes to include all of them"
         raise UsageError(message)

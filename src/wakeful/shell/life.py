@@ -1,8 +1,8 @@
-"""The life of a process that works: its event loop, what signals mean, and an end that comes.
+"""The life of a long-running process: its event loop, its signals, and its end.
 
-first SIGINT or SIGTERM    stop gracefully: claim nothing more, let what runs finish within the time of grace
-second                     give back at once what runs, and exit
-third                      exit, now
+first SIGINT or SIGTERM    stop gracefully: claim nothing more, let running runs finish within the grace period
+second                     release running runs at once, and exit
+third                      exit immediately
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLOSING_TAKES_AT_MOST = 5.0
 
 
 class Stopping:
-    """What the person, or the supervisor, asked for so far."""
+    """How far the person or the supervisor has asked the process to stop."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -32,7 +32,7 @@ class Stopping:
         self._loop = asyncio.get_running_loop()
 
     def ask(self, signum: int = 0, _frame: FrameType | None = None) -> None:
-        """One more signal. Called between two bytecodes of the main thread, so even a loop that is stuck can be left."""
+        """Handle one more signal. Runs between two bytecodes of the main thread, so it can end even a stuck event loop."""
         self._count += 1
         self.signal = self.signal or signum
         if self._count > 2:
@@ -42,12 +42,12 @@ class Stopping:
 
     @property
     def exit_code(self) -> int:
-        """0 for a graceful stop, 128 + signal for one in a hurry."""
+        """0 for a graceful stop, 128 + signal for a hurried one."""
         return 128 + self.signal if self.hurry.is_set() and self.signal else 0
 
 
 def live(main: Callable[[Stopping], Awaitable[int]], *, fast: bool = True) -> int:
-    """Run until `main` is over, on uvloop where there is one. Whatever a user's code left behind cannot keep us."""
+    """Run until `main` returns, on uvloop if installed. Leftovers of a user's code cannot keep the process alive."""
     code = 1
 
     async def whole() -> int:
@@ -58,13 +58,13 @@ def live(main: Callable[[Stopping], Awaitable[int]], *, fast: bool = True) -> in
         return code
 
     factory = fast_loop() if fast else None
-    # The handlers are ours before the runner looks: it then leaves them alone.
+    # Install our handlers before the runner checks; it then leaves them alone.
     with signals_to(None):
         runner = asyncio.Runner(loop_factory=factory)
         try:
             return runner.run(whole())
         finally:
-            # Closing cancels what is left and waits for it, and for threads: both may be a user's, and never end.
+            # Closing cancels remaining tasks and waits for them and for threads; a user's may never end.
             closed = threading.Event()
             threading.Thread(target=leave_unless, args=(closed, lambda: code), daemon=True).start()
             runner.close()
@@ -81,13 +81,13 @@ def fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def leave_unless(closed: threading.Event, code: Callable[[], int]) -> None:
     if not closed.wait(CLOSING_TAKES_AT_MOST):
-        say("something in this process does not end; leaving it")
+        say("a task or thread of this process does not end; exiting without it")
         os._exit(code())
 
 
 @contextmanager
 def signals_to(stopping: Stopping | None) -> Iterator[None]:
-    """Signals go to `stopping`; None: they end the process the usual way, without a traceback."""
+    """Send signals to `stopping`; with None they end the process as usual, without a traceback."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,5 +1,5 @@
-"""The log of a command. The words of a command line cannot be hidden: `ps` and `/proc/PID/cmdline` show them to all users, and to
-the programs that an app starts. So a password among them is warned of.
+"""The log of a command, and the warning about a password on the command line: `ps` and `/proc/PID/cmdline` show the
+arguments to all users, and to the programs that an app starts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
 
 def start_logs(arguments: argparse.Namespace) -> None:
-    """Logs as --log-format and --log-level say, warnings of libraries and errors in threads too: so no secret that is known gets
-    past the log. With `--log-format json` everything that this process says is JSON, its words for people included.
-    The first line is a warning, if --store shows a password.
+    """Configure logs by --log-format and --log-level, including warnings of libraries and errors in threads, so that
+    known secrets are always redacted. With `--log-format json` every message of this process is JSON, those for people
+    too. Warns first if --store contains a password.
     """
     from wakeful.telemetry.logs import configure_logs, log_everything
 
@@ -26,10 +26,10 @@ def start_logs(arguments: argparse.Namespace) -> None:
 
 
 def warn_of_password(store: str | None) -> None:
-    """A line in the log, if the address that --store gave has a password."""
+    """Log a warning if the address given with --store contains a password."""
     if store is not None and any(passwords_of(store)):
         message = (
-            "the password in --store can be read by all users of this machine and by the programs that the app starts, as `ps` does: give the "
-            "address by WAKEFUL_STORE"
+            "all users of this machine and the programs that the app starts can read the password in --store (with `ps`): set the "
+            "address in WAKEFUL_STORE instead"
         )
         logger_of(part="secrets").warning(message)

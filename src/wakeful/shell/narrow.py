@@ -1,4 +1,4 @@
-"""Tables on a narrow terminal: the note goes below its row, then columns are left out, until each row fits."""
+"""Tables on a narrow terminal: the note moves below its row, then columns are dropped, until each row fits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def print_fitted(
     less: Sequence[str],
     flexible: str,
 ) -> None:
-    """`note` is the column that may stand below, `less` are those that may be left out, the first one first. `flexible` is cut if
-    that is not enough.
+    """`note` is the column that may move below its row, `less` are the columns that may be dropped, in this order.
+    `flexible` is cut if that is not enough.
     """
     shown, below = list(columns), False
     if width_of(shown, rows) > out.width:
@@ -35,6 +35,6 @@ def print_fitted(
 
 
 def width_of(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> int:
-    """Of the widest row, with nothing cut."""
+    """The width of the widest row, with nothing cut."""
     widths = [max(len(name), *(Text(str(row[name])).cell_len for row in rows)) for name in columns]
     return sum(widths) + GAP * (len(columns) - 1)

@@ -1,4 +1,4 @@
-"""Opening a store for a command: which one, and never making one just to look at it."""
+"""Opens a store for a command, without creating one just to look at it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# The last one that leaves a file has it for itself for a moment.
+# The last process to close a file locks it exclusively for a moment.
 PATIENCE_MILLISECONDS = 10_000
 
 
@@ -32,7 +32,7 @@ def chosen_store(arguments: argparse.Namespace, app: Declarations | None = None)
 
 
 def read(url: str, question: Callable[[Reads], Coroutine[None, None, R]]) -> R:
-    """Ask one thing of a store."""
+    """Run one query with a reader of this store."""
 
     async def ask() -> R:
         async with reading(url) as reads:
@@ -60,7 +60,7 @@ async def reading(url: str) -> AsyncIterator[Reads]:
 async def changing(
     url: str, *, encryption: Sequence[Secret] | None = None, resealing: bool = False
 ) -> AsyncIterator[DatabaseStore]:
-    """The verbs of a store that exists, for a command that changes something and needs no app; or encrypts all of it anew."""
+    """An existing store, for a command that makes changes without an app, or that encrypts the whole store again."""
     from wakeful.stores.opening import open_database
     from wakeful.stores.store import DatabaseStore
 
@@ -74,23 +74,23 @@ async def changing(
 
 
 def refuse_missing(url: str) -> None:
-    """Looking at a SQLite file that is not there would make one, and looking at somebody else's would change it."""
+    """Raise NotFound if the SQLite file is missing or not a store: opening it would create it or change a foreign file."""
     path = sqlite_path(url)
     if path is None:
         return
     if not path.exists():
         message = (
-            f"there is no store at {shown_store(url)} yet: the first `wakeful serve APP`, `emit` or `run` makes it; "
-            "another one is named by --store or WAKEFUL_STORE"
+            f"there is no store at {shown_store(url)} yet: the first `wakeful serve APP`, `emit` or `run` creates it; "
+            "name another one with --store or WAKEFUL_STORE"
         )
         raise NotFound(message)
     if not is_store(path):
-        message = f"{path} is not a store of Wakeful: name another one with --store or WAKEFUL_STORE"
+        message = f"{path} is not a Wakeful store: name another one with --store or WAKEFUL_STORE"
         raise NotFound(message)
 
 
 def is_store(path: Path) -> bool:
-    """Does this file have our tables? Asked without write access, so that nothing in it changes."""
+    """Whether this file has Wakeful's tables. Opens it read-only, so that nothing in it changes."""
     import apsw
 
     try:
@@ -101,14 +101,14 @@ def is_store(path: Path) -> bool:
     except apsw.NotADBError:
         return False
     except apsw.Error as error:
-        message = f"cannot open {path}: {error}. May this user read it, and its folder?"
+        message = f"cannot open {path}: {error}. Check that this user may read the file and its folder"
         raise StoreUnavailable(message) from None
 
 
 @contextlib.asynccontextmanager
 async def sending(app: Declarations, store: str | None, *, sources: bool = False) -> AsyncIterator[Runtime]:
-    """A runtime that is connected to its store, for a command that puts something in. With `sources` it knows those of the app,
-    and reads none of them.
+    """A connected runtime, for a command that sends something. With `sources` it knows the app's sources but does not
+    read them.
     """
     from wakeful.runtime import running
 

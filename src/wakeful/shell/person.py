@@ -1,13 +1,13 @@
-"""Decisions of people are not for the programs that an app starts.
+"""Keeps the decisions of people from the programs that an app starts.
 
-A command's program runs in the worker's folder, and `wakeful approvals answer` there would find the store by itself. Two locks:
+A command agent's program runs in the worker's folder, and `wakeful approvals answer` would find the store there. Two locks:
 
-    ancestors   a command that decides refuses to work below a run: where WAKEFUL_RUN_ID is set, or was set for an ancestor
-    the token   where the app's server was started with WAKEFUL_TOKEN, the command needs it too; no child of an app gets it
+    ancestors   a command that decides refuses to run below a run: WAKEFUL_RUN_ID is set for it or for an ancestor
+    the token   if the app's server was started with WAKEFUL_TOKEN, the command needs it too; no child of an app gets it
 
-The second one also stops a program that detached itself from its run. Where the app starts programs and has no token, what only people
-decide is refused: nothing would tell their commands from that program's. Neither stops a program that writes into a SQLite file by itself: docs
-on security say what does.
+The second lock also stops a program that detached itself from its run. If the app starts programs and has no token,
+decisions of people are refused: their commands could not be told from those of a program. Neither lock stops a program that
+writes to a SQLite file directly: the docs on security say what does.
 """
 
 from __future__ import annotations
@@ -25,27 +25,31 @@ from wakeful.stores.guards import LOCK, TokenHash, fits, known, read_guards
 
 MARK = "WAKEFUL_RUN_ID"
 LOCKED = (
-    "to {what} needs a token, and {apps} began to work without one: it starts programs, and one of those could give this command too. Stop it, "
-    "then start it with WAKEFUL_TOKEN (`wakeful token` prints one), or write App(…, programs_may_answer=True). Nothing was changed"
+    "to {what} needs a token, but {apps} was started without one: it starts programs, and any of them could run this command too. Stop it, "
+    "then start it with WAKEFUL_TOKEN (`wakeful token` prints one), or set App(…, programs_may_answer=True). Nothing was changed"
 )
 
 
 @dataclass(slots=True)
 class Token:
-    """The token that a person gave, and what it opens. Which app a command is about is often known only after a look into the store."""
+    """The token that a person gave, and the apps it opens. Often the app of a command is known only after a look into
+    the store.
+    """
 
     what: str
     guards: list[tuple[str, TokenHash]]
     given: list[str] = field(repr=False)
 
     def opens_one(self) -> None:
-        """Denied, unless it is the token of some app of the store."""
+        """Raise Denied unless this is the token of an app in the store."""
         hashes = [hashed for _, hashed in self.guards if hashed != LOCK]
         if hashes and not any(fits(hashed, one) for one in self.given for hashed in hashes):
             raise self._denied(dict.fromkeys(app for app, _ in self.guards))
 
     def opens(self, apps: Iterable[str | None]) -> None:
-        """Denied, unless it is the token of each of these apps that is guarded: an app's token is no word about another app."""
+        """Raise Denied unless this is the token of each guarded app among these: one app's token does not open another
+        app.
+        """
         guarded = {app for app, _ in self.guards}
         closed = [one for one in dict.fromkeys(apps) if one in guarded and known(self.guards, one, self.given) is None]
         if closed:
@@ -55,7 +59,7 @@ class Token:
         locked = [app for app in apps if (app, LOCK) in self.guards]
         if locked:
             return Denied(LOCKED.format(what=self.what, apps=", ".join(locked)))
-        problem = "WAKEFUL_TOKEN is another one" if self.given else "WAKEFUL_TOKEN is not set here"
+        problem = "WAKEFUL_TOKEN is a different one" if self.given else "WAKEFUL_TOKEN is not set here"
         message = (
             f"to {self.what} needs the token that the server of {', '.join(apps)} was started with, and {problem}: set WAKEFUL_TOKEN "
             "to it. Nothing was changed"
@@ -64,14 +68,14 @@ class Token:
 
 
 def people_only(what: str, url: str) -> Token:
-    """Denied, unless a person decides this: nothing was changed. `what` is what the command was about to do: "answer an approval"."""
+    """Raise Denied, before any change, unless a person decides this. `what` names the decision: "answer an approval"."""
     refuse_children(what)
     return _token(what, read(url, read_guards))
 
 
 def needs_token(what: str, url: str) -> Token:
-    """Denied, if an app of this store is guarded by a token, and none is here: nothing was changed. `opens` asks about one app.
-    A lock is no token: it is for what only people decide.
+    """Raise Denied, before any change, if a token guards an app of this store and none is given. `opens` checks one
+    app. A lock is not a token: it protects only the decisions of people.
     """
     return _token(what, [one for one in read(url, read_guards) if one[1] != LOCK])
 
@@ -86,7 +90,7 @@ def _token(what: str, guards: list[tuple[str, TokenHash]]) -> Token:
 
 
 def _asked_for(what: str) -> list[str]:
-    """The token, from a person at a terminal; it is not shown."""
+    """Ask the person at the terminal for the token, without echo."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return []
     from getpass import getpass
@@ -96,25 +100,25 @@ def _asked_for(what: str) -> list[str]:
 
 
 def refuse_children(what: str) -> None:
-    """Denied, if this command runs below a run of Wakeful."""
+    """Raise Denied if this command runs below a run of Wakeful."""
     run = os.environ.get(MARK) or _run_above(os.getppid())
     if run:
         message = (
-            f"this command runs inside run {run[:10]}, and a program that an app starts cannot {what}: that is for people. Do it from a "
-            "shell of your own"
+            f"this command runs inside run {run[:10]}, and a program that an app starts cannot {what}; only a person can. Run it from "
+            "your own shell"
         )
         raise Denied(message)
 
 
 def _run_above(process: int) -> str | None:
-    """The run that some ancestor was started for, where /proc tells."""
+    """The run that an ancestor process was started for, as far as /proc shows."""
     while process > 1:
         try:
             for entry in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
                 name, _, value = entry.partition(b"=")
                 if name.decode(errors="replace") == MARK and value:
                     return value.decode(errors="replace")
-        except OSError:  # another user's, or one that hides, like a worker: look above it all the same
+        except OSError:  # a process of another user, or a hidden one such as a worker: look further up
             pass
         try:
             stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""What people see: colours on a terminal, plain text elsewhere, and nothing that came from outside steers the terminal."""
+"""Output for people: colours on a terminal, plain text elsewhere; text from outside cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wakeful.resources.words import (
 )
 from wakeful.telemetry.logger import SPEAKS_JSON, logger_of
 
-# Commands that are not made from the table take these from here.
+# Commands outside the table of resources import these from here.
 __all__ = ["SHOWN_OF_AN_ID", "ago", "clock_time", "cut", "moment", "now", "plain", "plain_lines", "roughly", "took"]
 
 UNLIMITED = 10_000
@@ -85,14 +85,14 @@ STYLES = {
 
 
 class Terminal(Console):
-    """A console whose reader may leave (`| head`): main() says nothing about it."""
+    """A console that raises BrokenPipeError when its reader is gone (`| head`); main() handles it silently."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
 def terminal() -> Terminal:
-    """Standard output. What is piped is not cut to a width, unless COLUMNS asks for one."""
+    """Standard output. Piped output is not cut to a width, unless COLUMNS sets one."""
     out = Terminal(highlight=False, markup=False, emoji=False, soft_wrap=False)
     if not out.is_terminal and not os.environ.get("COLUMNS"):
         out.width = UNLIMITED
@@ -104,12 +104,12 @@ def is_piped(out: Console) -> bool:
 
 
 def print_json(value: Any) -> None:
-    """The same objects that the HTTP API answers with."""
+    """Print the same objects that the HTTP API answers with."""
     sys.stdout.write(whole_json(value) + "\n")
 
 
 def announce(text: str) -> None:
-    """A line of output that says what this process does now; a line of the log where everything is to be JSON."""
+    """Print a line on stdout that says what this process does now; with JSON logs, log it."""
     text = redact(text)
     if SPEAKS_JSON.get():
         logger_of().info(text)
@@ -118,13 +118,13 @@ def announce(text: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the person at the terminal, apart from the command's output."""
+    """Print a line on stderr for the person at the terminal, apart from the command's output."""
     text = redact(text)
     if SPEAKS_JSON.get():
         logger_of().info(text)
         return
     try:
-        sys.stdout.flush()  # what was printed before comes before, also where both go into one pipe
+        sys.stdout.flush()  # keep the order if both streams go into one pipe
         print(f"wakeful: {text}", file=sys.stderr, flush=True)
     except OSError:
         pass
@@ -144,8 +144,9 @@ def print_table(
     flexible: str,
     below: Sequence[str] | None = None,
 ) -> None:
-    """Rows under a header. Only the flexible column is cut when the terminal is too narrow; what is piped is whole. `below`: a
-    text for each row, on lines of its own under it, where a column for it would have no room.
+    """Print rows under a header. On a narrow terminal only the flexible column is cut; piped output is whole.
+
+    `below` has a text for each row, printed on separate lines under it when a column would have no room.
     """
     cells = [[one if isinstance(one, Text) else Text(one) for one in row] for row in rows]
     widths = [max(len(title), *(row[place].cell_len for row in cells)) for place, title in enumerate(header)]
@@ -166,7 +167,7 @@ def print_table(
 
 
 def under_the_row(text: str, width: int) -> list[str]:
-    """A text as indented lines, a few at most."""
+    """A text as indented lines, three at most."""
     lines = textwrap.wrap(
         text, max(width, 20), initial_indent="  ", subsequent_indent="  ", max_lines=MOST_LINES_BELOW, placeholder=" …"
     )
@@ -174,9 +175,7 @@ def under_the_row(text: str, width: int) -> list[str]:
 
 
 def hanging(text: str, out: Console, indent: int) -> str:
-    """A text that is printed after `indent` columns, wrapped so that its further lines are indented as well. What is piped stays
-    on one line.
-    """
+    """A text printed after `indent` columns, wrapped with the same indent. Piped output stays on one line."""
     if is_piped(out) or indent + len(text) <= out.width:
         return text
     lines = textwrap.wrap(text, max(out.width - indent, 20), break_long_words=False, break_on_hyphens=False)
@@ -188,20 +187,20 @@ def state(name: str) -> Text:
 
 
 def value(thing: Any, room: int | None = None) -> str:
-    """A stored value as JSON on one line, cut to what there is room for."""
+    """A stored value as JSON on one line, cut to `room` characters."""
     text = in_json(thing)
     return text if room is None else cut(text, room)
 
 
 def short(identifier: str, out: Console) -> str:
-    """The beginning of a run's id, which every command takes; all of it when nobody looks. A run that was had again keeps
-    its number: 3f2a91c04d.1.
+    """The beginning of a run's id, which every command accepts; the whole id when piped. A replayed run keeps its
+    number: 3f2a91c04d.1.
     """
     root, dot, generation = identifier.partition(".")
     return identifier if is_piped(out) else f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
 
 
 def short_delivery(identifier: str, out: Console) -> str:
-    """As `short`: the beginning of its run's id, a dash, and the beginning of its own."""
+    """As `short`: the beginning of the run's id, a dash, and the beginning of the delivery's own."""
     root, _, own = identifier.partition("-")
     return identifier if is_piped(out) else f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"

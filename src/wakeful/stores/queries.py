@@ -25,7 +25,7 @@ A query whose heading ends in `raw --` takes and returns payloads as they are st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -145,11 +145,15 @@ def written_queries(dialect: Dialect) -> dict[str, WrittenQuery]:
     files = [name for name in names if not name.startswith("postgres")]
     files += [name for name in names if name.startswith("postgres") and dialect == "postgres"]
     found = {query.name: query for query in split(queries_of_places() + queries_of_runs(), dialect)}
+    own: set[str] = set()  # a query of PostgreSQL may replace one of both databases, but only once
     for file in files:
         for query in split(folder.joinpath(file).read_text(encoding="utf-8"), dialect):
-            if query.name in found and not file.startswith("postgres"):
+            taken: Collection[str] = own if file.startswith("postgres") else found
+            if query.name in taken:
                 message = f"query {query.name} exists twice, the second time in {file}"
                 raise ValueError(message)
+            if file.startswith("postgres"):
+                own.add(query.name)
             found[query.name] = query
     return found
 

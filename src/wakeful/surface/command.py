@@ -55,7 +55,7 @@ def refuse_number(resource: Resource, offer: Offer, parser: Parser, words: Seque
     named = positionals_of(resource, offer)
     if len(words) > len(named):
         command = parser.prog.removeprefix("wakeful ")
-        message = f'{command}: "{plain(words[len(named)])}" is one argument too many; see {parser.prog} --help'
+        message = f'{command}: unexpected argument "{plain(words[len(named)])}"; see {parser.prog} --help'
         raise UsageError(message)
     missing = [one for one in named[len(words) :] if not one.startswith("[")]
     if missing:
@@ -90,7 +90,7 @@ def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
     hint = did_you_mean(word, offers)
     if (resource.verbs and not resource.mostly_listed) or "Did" in hint:
         return f'there is no "{resource.spoken} {plain(word)}".{hint}'
-    return f'{resource.spoken}: "{plain(word)}" is one argument too many; see wakeful {resource.spoken} --help'
+    return f'{resource.spoken}: unexpected argument "{plain(word)}"; see wakeful {resource.spoken} --help'
 
 
 # finding the verb

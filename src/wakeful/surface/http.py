@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.http.change import Change, Fields, bad_body, read_change
+from wakeful.http.change import BodyFields, ChangeRequest, bad_body, read_change
 from wakeful.http.guarded import refuse_other_apps
 from wakeful.http.parameters import bad_cursor, bad_parameter, is_plain, read_parameters
 from wakeful.http.problem import Problem
@@ -205,7 +205,7 @@ def missing(one: Given) -> str:
 # fields of a body
 
 
-def body_of(fields: Fields, parameters: Iterable[Given]) -> dict[str, Any]:
+def body_of(fields: BodyFields, parameters: Iterable[Given]) -> dict[str, Any]:
     """The given members of a body, parsed. Null counts as not given, unless the parameter can be removed."""
     given: dict[str, Any] = {}
     for one in parameters:
@@ -218,7 +218,7 @@ def body_of(fields: Fields, parameters: Iterable[Given]) -> dict[str, Any]:
     return given
 
 
-def _of_body(fields: Fields, one: Given, value: Any) -> Any:
+def _of_body(fields: BodyFields, one: Given, value: Any) -> Any:
     match one.kind:
         case "flag":
             return fields.flag(one.http)
@@ -274,7 +274,7 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
     return many
 
 
-def chosen_of(fields: Fields, kinds: Sequence[Bulk]) -> tuple[Bulk, dict[str, Any]]:
+def chosen_of(fields: BodyFields, kinds: Sequence[Bulk]) -> tuple[Bulk, dict[str, Any]]:
     """The kind of items and the filter: exactly one member of the body gives both."""
     inside = {one.inside: [given for given in parameters_of(one.plan) if not given.param.outside] for one in kinds}
     found = {
@@ -299,7 +299,7 @@ def which_of(choice: Iterable[Given], some: Iterable[str]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
-def slice_of(asked: Change) -> tuple[float | None, int]:
+def slice_of(asked: ChangeRequest) -> tuple[float | None, int]:
     """The rate, and the number of items for this request."""
     given = asked.fields.given.get("rate")
     if given is None:
@@ -311,7 +311,7 @@ def slice_of(asked: Change) -> tuple[float | None, int]:
     return rate, SLICE if rate is None else min(SLICE, max(1, int(rate * LONGEST_SLICE)))
 
 
-def course_of(asked: Change) -> Course:
+def course_of(asked: ChangeRequest) -> Course:
     """A pace with the time limit of a request: remaining items are left to the next request."""
     rate, _ = slice_of(asked)
     over = asyncio.Event()
@@ -319,7 +319,7 @@ def course_of(asked: Change) -> Course:
     return Course(Pace(rate, over), rate, yes=asked.fields.flag("yes"))
 
 
-def refuse_many(asked: Change, count: int, what: str) -> None:
+def refuse_many(asked: ChangeRequest, count: int, what: str) -> None:
     if count > MANY and not asked.fields.flag("yes"):
         detail = f'{count:,} {what} are more than {MANY:,}: add "yes": true to confirm'
         raise Problem(409, detail, kind="too-many", title="Too many without confirmation")

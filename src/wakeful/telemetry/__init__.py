@@ -1,1 +1,1 @@
-"""Hears everything: logs today."""
+"""Telemetry: logs."""

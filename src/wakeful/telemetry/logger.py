@@ -1,10 +1,10 @@
-"""Where Wakeful's log lines go: to structlog if the program around it has configured that, else to `logging`.
+"""Where Wakeful's log lines go: to structlog if the host program has configured it, otherwise to `logging`.
 
     line ──► structlog, if it is configured (the commands do; a host program may) ──► its processors
         └──► logging.getLogger("wakeful"), otherwise ──► the handlers of the host program, or none
 
-A library does not print. The choice is made for each line, because a host may configure its logs after it has imported an app.
-structlog is not imported here: where it was not imported, it was not configured either.
+A library does not print. The choice is made for each line, because a host may configure its logs after importing an
+app. structlog is not imported here: if no one has imported it, no one has configured it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from wakeful.redaction import redact
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-# Set where --log-format json was asked for: a program reads what this process says, all of it.
+# Set by --log-format json: a program reads everything that this process prints.
 SPEAKS_JSON: ContextVar[bool] = ContextVar("wakeful_speaks_json", default=False)
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-# Attributes that every record has, and the two that a formatter sets: `extra` may not name them.
+# Attributes that every record has, and the two that a formatter sets: `extra` may not use these names.
 TAKEN = {*vars(logging.makeLogRecord({})), "message", "asctime"}
 
 
 class Logger:
-    """A logger with fields on every line. The lines have the levels of `logging`, and fields by name, as structlog's have."""
+    """A logger with fields on every line. Lines have the levels of `logging`, and named fields like structlog's."""
 
     __slots__ = ("_bound", "_name", "_structured")
 
@@ -39,7 +39,7 @@ class Logger:
         self._structured: FilteringBoundLogger | None = None
 
     def bind(self, **more: Any) -> Logger:
-        """A logger with these fields too."""
+        """A logger with these fields as well."""
         return Logger(self._name, **{**self._bound, **more})
 
     def debug(self, message: str, /, **fields: Any) -> None:
@@ -55,17 +55,17 @@ class Logger:
         self.say("error", message, fields)
 
     def exception(self, message: str, /, **fields: Any) -> None:
-        """An error, with the exception that is being handled."""
+        """Log an error with the exception that is being handled."""
         self.say("error", message, {"exc_info": True, **fields})
 
     def say(self, level: str, message: str, fields: dict[str, Any], *, depth: int = 2) -> None:
-        """One line. `depth` calls above this one stands the code that the line is about."""
+        """Write one line. The code that the line is about is `depth` calls above this one."""
         structlog = sys.modules.get("structlog")
         if structlog is None or not structlog.is_configured():
             self._to_logging(LEVELS[level], message, fields, depth)
             return
         if self._structured is None:
-            # Lazy: it follows what is configured, as far as the configuration lets loggers do so.
+            # Lazy: it follows the current configuration, as far as that lets loggers do so.
             self._structured = structlog.get_logger(self._name, **self._bound)
         getattr(self._structured, level)(message, **fields)
 
@@ -88,7 +88,7 @@ def logger_of(**bound: Any) -> Logger:
 
 
 def _of_the_run() -> dict[str, Any]:
-    """The fields of the run in which a line is written. The executor binds them through structlog."""
+    """The fields of the current run. The executor binds them through structlog."""
     structlog = sys.modules.get("structlog")
     if structlog is None:
         return {}
@@ -100,14 +100,14 @@ def _of_the_run() -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """A value within a line. Quoted where its end could not be seen, or where it would steer a terminal."""
+    """A value within a line. Quoted if its end would be ambiguous, or if it could affect a terminal."""
     if not isinstance(value, str):
         return repr(value)
     return value if value.isprintable() and value and not set(value) & set(" \"'=") else repr(value)
 
 
 def _without_secrets(record: logging.LogRecord) -> bool:
-    """The traceback of a line as text, made here: a formatter uses that text instead of making its own."""
+    """Make the redacted text of a line's traceback here: a formatter then uses it instead of making its own."""
     if record.exc_info and record.exc_text is None:
         from traceback import format_exception
 
@@ -115,6 +115,6 @@ def _without_secrets(record: logging.LogRecord) -> bool:
     return True
 
 
-# Without a handler of the host's, `logging` would print warnings to standard error by itself.
+# Without a handler of the host, `logging` would print warnings to standard error.
 logging.getLogger("wakeful").addHandler(logging.NullHandler())
 logging.getLogger("wakeful").addFilter(_without_secrets)

@@ -1,11 +1,11 @@
-"""Logs: one line per thing that happened, on stderr; JSON for machines, words for people.
+"""Logs: one line for each thing that happened, on stderr; JSON for machines, readable lines for people.
 
     structlog (Wakeful, run.log) ──┐
                                    ├──► the same processors ──► JSON line, or readable line ──► no secrets ──► stderr
     logging (uvicorn, libraries) ──┘
 
 The executor binds `run`, `agent` and `trace` as context variables, so every line that is written inside a run has them,
-whoever writes it.
+also those of libraries.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ SHOWN_OF_AN_ID = 10
 
 
 def configure_logs(json: bool | None = None, *, level: str | None = None, stream: TextIO | None = None) -> None:
-    """Send structlog and logging to stderr. `json` None: JSON unless stderr is a terminal. `level` None: WAKEFUL_LOG, or info."""
+    """Send structlog and logging to stderr. `json` None: JSON unless stderr is a terminal. `level` None: WAKEFUL_LOG,
+    or info.
+    """
     out = ForgivingStream(sys.stderr if stream is None else stream)
     threshold = read_level(level)
     as_json = not out.isatty() if json is None else json
@@ -57,12 +59,12 @@ def configure_logs(json: bool | None = None, *, level: str | None = None, stream
     )
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # Libraries talk a lot at info: what they say below a warning is shown only to those who ask for debug.
+    # Libraries log a lot at info: their lines below a warning are shown only at level debug.
     root.setLevel(threshold if threshold <= logging.DEBUG else max(threshold, logging.WARNING))
 
 
 def log_everything() -> None:
-    """Warnings, and exceptions that end a thread, become lines of the log instead of text on standard error."""
+    """Turn warnings, and exceptions that end a thread, into log lines instead of text on standard error."""
     logging.captureWarnings(capture=True)
     log = logging.getLogger("wakeful")
 
@@ -75,7 +77,9 @@ def log_everything() -> None:
 
 
 class ForgivingStream:
-    """Where log lines go. One that cannot be written (a closed terminal, a full disk) is lost: it must not stop the work."""
+    """A stream for log lines. A line that cannot be written (closed terminal, full disk) is lost: it must not stop the
+    work.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -94,7 +98,7 @@ class ForgivingStream:
 
 
 def read_level(given: str | None = None, environment: Mapping[str, str] | None = None) -> int:
-    """The lowest level that is shown: what was given, else WAKEFUL_LOG, else info."""
+    """The lowest level that is shown: the given one, else WAKEFUL_LOG, else info."""
     surroundings = os.environ if environment is None else environment
     name = (given or surroundings.get("WAKEFUL_LOG") or "info").lower()
     if name not in LEVELS:
@@ -114,7 +118,7 @@ def _shared(*, as_json: bool) -> list[Processor]:
 
 
 def _name_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """`trace` is bound as the whole traceparent: every line gets the trace id out of it, if there is one."""
+    """Replace `trace`, which is bound as the whole traceparent, by the trace id in it, if there is one."""
     if "trace" in line:
         found = trace_id(line.pop("trace"))
         if found is not None:
@@ -123,7 +127,7 @@ def _name_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:
 
 
 def _redact(_logger: Any, _method: str, line: Any) -> Any:
-    """The last word: the line as it is written, with all its fields and the traceback, without secrets that are known."""
+    """The last step: redact known secrets in the finished line, with all its fields and the traceback."""
     return redact(line) if isinstance(line, str) else line
 
 
@@ -132,7 +136,7 @@ def _json_renderer() -> list[Processor]:
 
 
 def _put_first(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """When, how bad, what; then the rest."""
+    """Put time, level and message first, then the rest."""
     first = {"time": line.pop("timestamp"), "level": line.pop("level"), "message": line.pop("event")}
     return {**first, **{f"{name}_" if name in first else name: value for name, value in line.items()}}
 
@@ -155,7 +159,7 @@ def _readable_renderer(out: ForgivingStream) -> list[Processor]:
 
 
 def _shorten_ids(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """People need the beginning of a run's id; every command takes that."""
+    """Shorten a run's id to its beginning, which every command accepts."""
     for name in ("run", "process"):
         value = line.get(name)
         if isinstance(value, str):
@@ -167,7 +171,7 @@ def _shorten_ids(_logger: Any, _method: str, line: EventDict) -> EventDict:
 
 
 def _escape(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """What came from outside must not steer the terminal."""
+    """Escape control characters, so that text from outside cannot affect the terminal."""
     for name, value in line.items():
         if isinstance(value, str) and not value.isprintable() and name != "exception":
             line[name] = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in value)

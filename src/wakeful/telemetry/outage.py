@@ -1,12 +1,12 @@
 """An outage of the store in the log: one line when it begins, one a minute while it lasts, one when it is over.
 
-Every part of a process meets the same outage, and each tries again about once a second. Its own line is written at debug;
-what an operator reads is one story.
+Every part of a process meets the same outage, and each retries about once a second. Their own lines are logged at
+debug; the operator reads one sequence.
 
     note ──► down ──(a minute)──► "still unavailable" …
               │ over
               ▼
-             up ──(note within SETTLE)──► down again, silently ──(it lasts for SETTLE)──► "unavailable again"
+             up ──(note within SETTLE)──► down again, silently ──(lasts for SETTLE)──► "unavailable again"
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from wakeful.telemetry.logger import Logger, logger_of
 EVERY = 60.0
 SETTLE = 10.0
 
-# The outage of the store that this task, or this thread, works on. Tasks inherit it from the one that started them.
+# The outage of the store that this task or thread works on. Tasks inherit it from the task that started them.
 CURRENT: ContextVar[Outage | None] = ContextVar("wakeful_outage", default=None)
 
 
 class Outage:
-    """Whether one store can be reached from this process, as its log tells it. Parts call it from several threads."""
+    """Whether one store can be reached from this process, for its log. Parts call it from several threads."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, **bound: Any) -> None:
         self._bound = bound
@@ -38,7 +38,7 @@ class Outage:
         self._ended = -SETTLE
         self._told = 0.0
         self._tries = 0
-        self._silent = False  # this outage began right after another one, and was not told yet
+        self._silent = False  # this outage began right after another one and was not logged yet
 
     def note(self, error: str) -> None:
         """A part could not reach the store."""
@@ -48,7 +48,7 @@ class Outage:
             if self._began is None:
                 again = now - self._ended < SETTLE
                 self._began, self._told, self._tries = now, now, 1
-                self._silent = again  # a store that flaps tells one story, not one for each moment
+                self._silent = again  # a store that flaps is logged as one outage, not as many
                 if again:
                     return
                 message = "the store is unavailable; all parts try again until it is back"
@@ -64,10 +64,10 @@ class Outage:
         logger_of(**self._bound).warning(message, error=error, lasted=_readable(lasted), tries=tries)
 
     def over(self) -> None:
-        """The store has answered. Cheap where nothing was wrong."""
+        """The store has answered. Cheap if nothing was wrong."""
         if self._began is None:
             return
-        with self._lock:  # another thread may have been quicker
+        with self._lock:  # another thread may have been faster
             began, self._began = self._began, None
             now = self._ended = self._clock()
             tries, silent = self._tries, self._silent
@@ -76,7 +76,7 @@ class Outage:
 
 
 def note_outage(log: Logger, message: str, error: BaseException, **fields: Any) -> None:
-    """A part could not reach the store: part of the process's one story, or a line of its own where there is none."""
+    """A part could not reach the store: add it to the process's outage, or log a line if there is none."""
     words = str(error) or type(error).__name__
     outage = CURRENT.get()
     if outage is None:

@@ -1,6 +1,6 @@
-"""The kit Wakeful is tested with, for the tests of your own agents.
+"""Wakeful's own test kit, for the tests of your agents.
 
-The names below are loaded when they are first used: the pytest plugin of this package must not slow down other tests.
+The names below are loaded on first use: the pytest plugin of this package must not slow down other tests.
 """
 
 from importlib import import_module
@@ -32,7 +32,7 @@ __all__ = [
     "crash_everywhere",
 ]
 
-# Where each public name lives. A test holds this to the imports above.
+# The module of each public name. A test compares this with the imports above.
 _HOMES = {
     "wakeful.clock": ("VirtualClock",),
     "wakeful.testing.boundaries": ("Boundaries", "Boundary"),

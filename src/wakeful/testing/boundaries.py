@@ -1,7 +1,7 @@
-"""Where a process can die: before a transaction, within it when only its COMMIT is missing, and after it.
+"""The moments at which a process can die: before a transaction, within it just before its COMMIT, and after it.
 
-A `Boundaries` is the probe of a runtime: `Runtime(app, probe=Boundaries(crash_at=7))`. It counts what it passes, and at the
-one that was asked for it ends the process by SIGKILL, stops it by SIGSTOP, or does what it was told to do instead.
+A `Boundaries` is the probe of a runtime: `Runtime(app, probe=Boundaries(crash_at=7))`. It counts the boundaries, and at
+the chosen one it kills the process with SIGKILL, stops it with SIGSTOP, or calls `die`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-CLAIM = "ClaimRuns"  # goes along with whatever is stored, or goes alone: nothing is known by it
+CLAIM = "ClaimRuns"  # joins any transaction, or goes alone, so it does not identify a boundary
 
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """One moment around a commit, and what the transaction carries.
+    """One moment around a commit, and the requests of the transaction.
 
-    `key` is the same whenever the same is about to be stored, by whichever process, and in whatever company: what goes
-    into one transaction, and so the number of a boundary, is different from time to time.
+    `key` is the same whenever the same requests are about to be stored, by any process and alongside any other
+    requests. The number of a boundary is not: it depends on how requests are grouped into transactions.
     """
 
     number: int
@@ -46,17 +46,17 @@ def halt() -> None:
 
 
 class Boundaries:
-    """Counts boundaries, and lets the process die or stop at one of them.
+    """Counts boundaries, and kills or stops the process at one of them.
 
     crash_at   die at the n-th boundary
-    crash_on   die at the first boundary at this point of a transaction with just these requests
+    crash_on   die at the first boundary at this point of a transaction with exactly these requests
     but_not    die at the first boundary whose key is not one of these
-    stop_at    stop there
+    stop_at    stop at the n-th boundary
     stop_in    stop within the n-th transaction
-    stop_on    stop at the first boundary at this point of a transaction with just these requests
-    single     let batches be single statements, as in production, which have no moment within them
-    passed     is told of each boundary
-    reached    is told of the one where it dies or stops, just before it does
+    stop_on    stop at the first boundary at this point of a transaction with exactly these requests
+    single     run batches as single statements, as in production; these have no moment within them
+    passed     called with each boundary
+    reached    called with the boundary at which it dies or stops, just before it does
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Boundaries:
         self._die = die
         self._transactions = 0
         self._keys: Counter[str] = Counter()
-        self.plain = single  # the journal looks for this
+        self.plain = single  # read by the journal
         self.count = 0
 
     def __call__(self, point: str, requests: Sequence[Any]) -> None:
@@ -117,9 +117,9 @@ class Boundaries:
 
 
 def words(request: Any) -> str:
-    """What a request stores, the same each time that it happens: review: SaveSteps fetch."""
+    """A stable description of what a request stores: review: SaveSteps fetch."""
     claim, effect = getattr(request, "claim", None), getattr(request, "effect", None)
-    state = getattr(request, "state", None)  # of the run or the effect; where it is the agent's, it is no text
+    state = getattr(request, "state", None)  # of the run or the effect; an agent's state is not a string
     parts = [
         f"{claim.agent}:" if claim is not None else "",
         type(request).__name__,

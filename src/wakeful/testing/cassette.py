@@ -1,11 +1,11 @@
-"""Answers of the real world, kept in a file: the first time a call is real, from then on its answer is read.
+"""Recorded answers of real calls: the first call is real, later calls are answered from the file.
 
-One file holds any number of functions; it is JSON for people to read, to edit and to keep beside the tests:
+One file holds any number of functions. It is JSON, to be read, edited and kept beside the tests:
 
     {"fetch_diff": [{"arguments": [7], "returns": "+ one line"},
                     {"arguments": [8], "raises": {"type": "Transient", "message": "502", …}}]}
 
-Equal calls are answered in the order in which they were recorded, and from then on by the last.
+Equal calls are answered in the order in which they were recorded; further calls get the last answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cassette:
     async def answer(
         self, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], real: Callable[[], Awaitable[Any]]
     ) -> Any:
-        """What is recorded for this call; else what the real one says, which is recorded."""
+        """The recorded answer to this call; else the answer of the real call, which is then recorded."""
         _, text = digest_of_arguments(arguments, keywords, of=name)
         plain = from_json(text)
         given = plain.pop()["**"] if keywords else {}
@@ -57,7 +57,7 @@ class Cassette:
         return value
 
     def _add(self, name: str, entry: Entry) -> None:
-        """Written at once: what a real call cost is not lost with a test that fails after it."""
+        """Written at once, so that a failing test does not lose the result of a real call."""
         entries = self._read()
         entries.setdefault(name, []).append(entry)
         self._path.parent.mkdir(parents=True, exist_ok=True)

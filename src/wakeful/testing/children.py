@@ -1,5 +1,5 @@
-"""Real processes, to be killed. Each carries out a plan and prints JSON lines, `{"says": "accepted", ...}`; a test waits for
-a line, for a row, or for the end of a process, never for time to pass.
+"""Real processes for tests to kill. Each carries out a plan and prints JSON lines, `{"says": "accepted", ...}`; a test
+waits for a line, a row or the end of a process, never for time to pass.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Nursery:
-    """Where children come from; see nursery.py. `carry_out` is `module:function`, which is handed a plan."""
+    """Starts child processes; see nursery.py. `carry_out` is `module:function`, called with a plan."""
 
     def __init__(self, carry_out: str, *, path: Iterable[str] = ()) -> None:
         self._cases = itertools.count(1)
@@ -38,7 +38,7 @@ class Nursery:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([*path, *sys.path])},
-            start_new_session=True,  # Ctrl-C in the terminal is for the tests, which then end us
+            start_new_session=True,  # Ctrl-C in the terminal goes to the tests, which then end this process
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -52,7 +52,7 @@ class Nursery:
         self.close()
 
     def close(self) -> None:
-        """Let all children end, and their nursery."""
+        """End all children and the nursery process."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
@@ -60,11 +60,11 @@ class Nursery:
         if self._process.stdout is not None:
             self._process.stdout.close()
 
-    def bear(self, plan: Mapping[str, Any], folder: Path) -> Child:
-        """A process that carries out a plan, for as long as a block lasts. Its log is kept in the folder."""
+    def bear(self, plan: Mapping[str, Any], folder: Path) -> ChildProcess:
+        """A process that carries out a plan inside the block. Its log is kept in the folder."""
         case = next(self._cases)
         whole = {**plan, "case": case, "log": str(folder / f"child-{case}.log")}
-        return Child(whole, self._lines[case], self._tell)
+        return ChildProcess(whole, self._lines[case], self._tell)
 
     def _tell(self, plan: Mapping[str, Any]) -> None:
         if self._process.stdin is not None:
@@ -76,12 +76,12 @@ class Nursery:
             try:
                 said = from_json(line)
             except ValueError:
-                continue  # a program that an app has started printed it
+                continue  # printed by a program that the app started
             self._lines[said["case"]].append(said)
 
 
-class Child:
-    """A process with a plan. It is ended by its own id when the block is over, however that ends."""
+class ChildProcess:
+    """A process with a plan. It is killed by its own id when the block ends, also after an error."""
 
     def __init__(
         self, plan: Mapping[str, Any], lines: list[dict[str, Any]], tell: Callable[[Mapping[str, Any]], None]
@@ -111,12 +111,12 @@ class Child:
 
     @property
     def log(self) -> str:
-        """What it wrote to its log."""
+        """The content of its log."""
         path = Path(self._plan["log"])
         return path.read_text(errors="replace") if path.exists() else ""
 
     def story(self) -> str:
-        """For people, when something went wrong."""
+        """A summary for people when a test fails."""
         tail = "\n".join(self.log.splitlines()[-15:])
         return f"child {self._plan['case']} (process {self.pid}) said: {self._lines[-8:]}\nits log ends:\n{tail}"
 
@@ -125,7 +125,7 @@ class Child:
         return [line for line in self._lines if line["says"] == what]
 
     async def says(self, what: str, *, times: int = 1, within: float = PATIENCE) -> dict[str, Any]:
-        """Wait until it has said this, so many times in all; the last of those lines."""
+        """Wait until it has printed this line `times` times in all; returns the last of them."""
         await until(lambda: len(self.said(what)) >= times or self.said("ended"), within=within)
         found = self.said(what)
         if len(found) < times:
@@ -135,18 +135,18 @@ class Child:
 
     @property
     def where(self) -> dict[str, Any]:
-        """The boundary at which it was told to stop or die, if it came there."""
+        """The boundary at which it was told to stop or die, if it reached it."""
         return next(iter(self.said("at the boundary")), {})
 
     async def comes_to_its_boundary(self) -> bool:
-        """Wait until it has stopped itself where it was told to. False if it ended without coming there."""
+        """Wait until it has stopped itself at its boundary. False if it ended before."""
         await until(lambda: self.where or self.said("ended"))
         if self.where:
             await self.is_stopped()
         return bool(self.where)
 
     async def is_stopped(self) -> None:
-        """Wait until SIGSTOP has taken hold of it."""
+        """Wait until SIGSTOP has taken effect."""
         await until(lambda: state_of(self.pid) == "T")
 
     def signal(self, number: int) -> None:
@@ -156,11 +156,11 @@ class Child:
         self.signal(signal.SIGKILL)
 
     async def ends(self) -> int:
-        """Wait for its end; the exit code, negative for a signal."""
+        """Wait for its end; returns the exit code, negative for a signal."""
         return int((await self.says("ended"))["code"])
 
     async def stops(self) -> None:
-        """Ask it to stop in an orderly way, and wait until it has."""
+        """Ask it to stop gracefully, and wait until it has."""
         self.signal(signal.SIGTERM)
         code = await self.ends()
         if code != 0:
@@ -169,7 +169,7 @@ class Child:
 
 
 async def a_few_at_once(cases: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of many cases, of which a few run beside each other. The first that fails ends all."""
+    """The results of many cases, a few of which run concurrently. The first failure ends all."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(case: Coroutine[Any, Any, T]) -> T:
@@ -182,5 +182,5 @@ async def a_few_at_once(cases: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 def state_of(pid: int) -> str:
-    """R, S, T, Z, as in /proc."""
+    """The state of a process as in /proc: R, S, T, Z."""
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]

@@ -1,6 +1,6 @@
-"""Kill an agent at every commit boundary in turn, let another process take over, and see what happened twice or never.
+"""Kills an agent at every commit boundary in turn, lets another process take over, and reports what happened twice or never.
 
-once without a crash ──► how it should end
+once without a crash ──► the expected result
 for each boundary:   new store ─► run ─► die there ─► a fresh runtime takes over ─► drain ─► compare
 """
 
@@ -22,7 +22,7 @@ from wakeful.model import Event, Receipt
 from wakeful.stores.journal import Died
 from wakeful.testing.boundaries import Boundaries, Boundary
 from wakeful.testing.places import Prepare, new_stores
-from wakeful.testing.report import CrashReport, Seen
+from wakeful.testing.report import CaseResult, CrashReport
 from wakeful.testing.world import World
 from wakeful.triggers.schedule import TYPE
 from wakeful.triggers.scheduler import source_of
@@ -52,21 +52,21 @@ async def crash_everywhere(
     deliver: bool = False,
     processes: bool = False,
 ) -> CrashReport:
-    """Handle an event once for each commit boundary, dying there, and report what a crash changed.
+    """Handle an event once for each commit boundary, dying there, and report what the crash changed.
 
     event      its type, (type, data), or an Event
-    agent      start this agent, by its name or function, whatever its triggers say. Without an event it is started by an
+    agent      start this agent, by name or function, regardless of its triggers. Without an event it is started by an
                occurrence of its schedule, or as by `wakeful run`
-    store      a postgresql:// address, for a schema of its own there; else SQLite files
-    observe    what the outside world holds then, sync or async: a list, a Counter, or a mapping. So what no action did,
-               but a step or the handler itself, is seen too
-    reset      empties the outside world, before each case
-    prepare    told the address of a store, once, to make tables of its own in it
-    arrange    told of the world of each case, to put fakes in it
-    outputs    whether a run must return the same; say False if it returns the time of day
-    deliver    let the app's channels send for real; else what it sends is only counted, and reaches nobody
-    processes  real processes, each ended by SIGKILL. `app` is then `file.py` or `module:app`, and what the outside world
-               holds must be outside of them
+    store      a postgresql:// address, in which a new schema is created; default: SQLite files
+    observe    returns the state of the outside world, sync or async: a list, a Counter, or a mapping. Shows also what a
+               step or the handler did without an action
+    reset      resets the outside world, before each case
+    prepare    called once with the address of a store, to create your own tables in it
+    arrange    called with the world of each case, to add fakes
+    outputs    whether a run must return the same output; pass False if it returns the time of day
+    deliver    let the app's channels really send; by default messages are only counted
+    processes  use real processes, each killed with SIGKILL. `app` is then `file.py` or `module:app`, and the outside
+               world must live outside of them
     """
     if processes:
         if arrange is not None:
@@ -86,43 +86,43 @@ async def crash_everywhere(
             deliver=deliver,
         )
     if isinstance(app, str):
-        message = f"crash_everywhere({app!r}): hand over the App itself, or say processes=True"
+        message = f"crash_everywhere({app!r}): pass the App itself, or set processes=True"
         raise ConfigError(message)
-    happening = what_happens(app, event, agent)
+    scenario = scenario_of(app, event, agent)
     async with new_stores(store, prepare) as new_store:
         await called(reset)
-        _, baseline = await one_case(app, happening, await new_store(), None, observe, arrange, deliver=deliver)
-        refuse_nothing(baseline, happening.event)
+        _, baseline = await one_case(app, scenario, await new_store(), None, observe, arrange, deliver=deliver)
+        refuse_nothing(baseline, scenario.event)
         report = CrashReport(baseline)
         while len(report.crashes) < MOST_BOUNDARIES:
             await called(reset)
             boundary, seen = await one_case(
-                app, happening, await new_store(), report.keys, observe, arrange, deliver=deliver
+                app, scenario, await new_store(), report.keys, observe, arrange, deliver=deliver
             )
             if boundary is None:
                 return report
             report.add(boundary, seen, outputs=outputs)
-    message = f"more than {MOST_BOUNDARIES:,} boundaries: does the agent ever come to an end?"
+    message = f"more than {MOST_BOUNDARIES:,} boundaries: does the agent ever finish?"
     raise AssertionError(message)
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """The event of all cases, and the agent that it is addressed to; None: whichever it wakes."""
+class Scenario:
+    """The event of all cases, and the agent it is addressed to; None: the agents it wakes."""
 
     event: Event
     agent: str | None = None
 
 
-def what_happens(app: App, event: Occurrence | None, agent: str | Callable[..., Any] | None) -> Happening:
-    """What is to be handled. TypeError where neither an event nor an agent is named."""
+def scenario_of(app: App, event: Occurrence | None, agent: str | Callable[..., Any] | None) -> Scenario:
+    """The event and the agent of all cases. TypeError if neither is given."""
     if agent is None:
-        return Happening(as_event(event, app.name))
+        return Scenario(as_event(event, app.name))
     name = agent if isinstance(agent, str) else _named(app, agent)
     if name not in app.agents:
         message = f'crash_everywhere: app {app.name} has no agent "{name}".{did_you_mean(name, app.agents)}'
         raise ConfigError(message)
-    return Happening(as_event(event, app.name) if event is not None else an_occurrence(app, name), name)
+    return Scenario(as_event(event, app.name) if event is not None else an_occurrence(app, name), name)
 
 
 def _named(app: App, function: Callable[..., Any]) -> str:
@@ -130,7 +130,9 @@ def _named(app: App, function: Callable[..., Any]) -> str:
 
 
 def an_occurrence(app: App, agent: str) -> Event:
-    """What wakes an agent by time: an occurrence of its schedule, now. Without a schedule, what `wakeful run` sends."""
+    """The event that wakes an agent by time: an occurrence of its schedule now, or the event of `wakeful run` if it has
+    none.
+    """
     schedules = (name for name, (whose, _, _) in code_schedules(app.everything).items() if whose == agent)
     schedule = next(schedules, None)
     if schedule is None:
@@ -148,7 +150,7 @@ def an_occurrence(app: App, agent: str) -> Event:
 
 
 def as_event(event: Occurrence | None, app: str) -> Event:
-    """The event with an id of its own, so that all cases handle the same one."""
+    """The event with a fixed id, so that all cases handle the same one."""
     if isinstance(event, Event):
         return event
     if isinstance(event, str):
@@ -161,14 +163,14 @@ def as_event(event: Occurrence | None, app: str) -> Event:
     return new_event(kind, data, source=f"/{app}", id=IDENTIFIER)
 
 
-def refuse_nothing(baseline: Seen, event: Event) -> None:
+def refuse_nothing(baseline: CaseResult, event: Event) -> None:
     if not baseline.runs:
         message = f"no agent handles {event.type}: there is nothing to crash"
         raise ConfigError(message)
 
 
 class Death:
-    """Where this process is to count as dead, and whether it does."""
+    """The boundary at which this process counts as dead, and whether it has been reached."""
 
     def __init__(self, but_not: Collection[str] | None) -> None:
         self._loop = asyncio.get_running_loop()
@@ -178,11 +180,11 @@ class Death:
         self.boundary: Boundary | None = None
 
     def begin(self) -> None:
-        """Count from here on: what came before was the start of the process itself."""
+        """Count from here on, excluding the start-up of the process itself."""
         self._boundaries = Boundaries(but_not=self._but_not, reached=self._reach, die=self._die)
 
     def end(self) -> None:
-        """Nobody dies from here on: not who takes over, and not who has come to the end."""
+        """Stop counting: neither the successor nor a process that has finished dies."""
         self._boundaries = None
 
     def probe(self, point: str, requests: Any) -> None:
@@ -194,7 +196,7 @@ class Death:
 
     def _reach(self, boundary: Boundary) -> None:
         self.boundary = boundary
-        self._loop.call_soon_threadsafe(self.came.set)  # it may be the writer's thread that has come here
+        self._loop.call_soon_threadsafe(self.came.set)  # may be called from the writer's thread
 
     @staticmethod
     def _die() -> None:
@@ -203,22 +205,22 @@ class Death:
 
 async def one_case(
     app: App,
-    happening: Happening,
+    scenario: Scenario,
     store: str,
     but_not: Collection[str] | None,
     observe: Observe | None,
     arrange: Callable[[World], Any] | None,
     *,
     deliver: bool,
-) -> tuple[Boundary | None, Seen]:
-    """Handle the event, dying at the first boundary that is not among those; which one that was, and how it ended."""
+) -> tuple[Boundary | None, CaseResult]:
+    """Handle the event, dying at the first boundary not in `but_not`; returns that boundary and the result."""
     death = Death(but_not)
     async with World(app, store=store, probe=death.probe, deliver=deliver) as world:
         receipts: list[Receipt] = []
         await called(None if arrange is None else partial(arrange, world))
 
         async def handle() -> None:
-            receipts.append(await world.accept(happening.event, agent=happening.agent))
+            receipts.append(await world.accept(scenario.event, agent=scenario.agent))
             await world.drain()
 
         await world.drain(skip=False)
@@ -233,8 +235,8 @@ async def one_case(
             else:
                 await end(handling)
                 await world.crash()
-                if not receipts:  # whoever got no answer sends again
-                    await world.accept(happening.event, agent=happening.agent)
+                if not receipts:  # a sender without an answer sends again
+                    await world.accept(scenario.event, agent=scenario.agent)
                 await world.drain()
         finally:
             await end(handling)
@@ -248,13 +250,13 @@ async def end(task: asyncio.Future[Any]) -> None:
         await task
 
 
-async def look(world: World, observe: Observe | None) -> Seen:
+async def look(world: World, observe: Observe | None) -> CaseResult:
     runs = {run["id"]: run for run in await world.runs()}
-    return Seen(runs, world.deeds.all(), copy.deepcopy(await called(observe)), await world.events())
+    return CaseResult(runs, world.deeds.all(), copy.deepcopy(await called(observe)), await world.events())
 
 
 async def called(function: Observe | None) -> Any:
-    """What a function gives, sync or async."""
+    """The result of a sync or async function."""
     if function is None:
         return None
     value = function()

@@ -1,4 +1,4 @@
-"""What actions did, counted outside of every store: each call of an action that returned is a deed."""
+"""Records what actions did, outside of every store: each call of an action that returned is a deed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Deed:
 
 
 class Deeds:
-    """All deeds, in their order; with a file, also those of processes that have died since."""
+    """All deeds in order; with a file, including those of processes that have died."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file

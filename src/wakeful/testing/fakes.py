@@ -1,7 +1,7 @@
-"""Stand-ins for steps, actions and channels, which remember how they were called.
+"""Stand-ins for steps, actions and channels that record their calls.
 
-A fake takes the place of a function and nothing else: the step's name and arguments, and so its identity, stay as they
-are, its result goes through the same JSON and the same return annotation, and an action keeps its safety and its ledger.
+A fake replaces only the function: the step keeps its name, arguments and identity, the result passes through the same
+JSON and return annotation, and an action keeps its safety and its ledger.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTHING: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call: what was handed over, and for an action the operation it was called for."""
+    """One call: its arguments, and for an action the operation it was called for."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -35,7 +35,7 @@ class Call:
 
 
 class Fake:
-    """What stands in for a step, an action, its find or a channel, from its making to the end of its block, or of its world."""
+    """Replaces a step, an action, its find or a channel, from its creation to the end of its block or its world."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Fake:
     ) -> None:
         if not (isinstance(stands_for, str | Channel) or callable(cast("object", stands_for))):
             message = (
-                f"fake({stands_for!r}): name a step's function, an action, a channel, or what it is called in the trace"
+                f"fake({stands_for!r}): pass a step's function, an action, a channel, or the name shown in the trace"
             )
             raise ConfigError(message)
         self._stands_for = stands_for
@@ -65,13 +65,15 @@ class Fake:
         }
         if sum(given.values()) > 1:
             chosen = ", ".join(f"{one}=" for one, is_given in given.items() if is_given)
-            message = f"fake of {self.name}: {chosen} say different things about what it does. Give one of them"
+            message = f"fake of {self.name}: {chosen} exclude each other. Give one of them"
             raise ConfigError(message)
         if not any(given.values()) and takes is None:
-            message = f"fake of {self.name}: say what it does: returns=, raises=, answers=[…], calls= or record="
+            message = f"fake of {self.name}: give returns=, raises=, answers=[…], calls= or record="
             raise ConfigError(message)
         if raises is not None and not is_error(raises):
-            message = f'fake of {self.name}: raises={raises!r} is no error. Give an exception, like Transient("502")'
+            message = (
+                f'fake of {self.name}: raises={raises!r} is not an error. Give an exception, like Transient("502")'
+            )
             raise ConfigError(message)
         if calls is not None and not callable(cast("object", calls)):
             message = f"fake of {self.name}: calls={calls!r} cannot be called. Give a function, or returns= for a value"
@@ -97,17 +99,17 @@ class Fake:
         return f"<fake of {self.name}, called {len(self.calls)} times>"
 
     def remove(self) -> None:
-        """The real one is called again. Safe to do twice."""
+        """Restore the real function. Safe to call twice."""
         self._remove(self)
 
     def stands_for(self, declared: Any) -> bool:
-        """Is this what is called in the place of that step, action or find?"""
+        """Whether this fake replaces that step, action or find."""
         if isinstance(self._stands_for, str):
             return self._stands_for == name_known_by(declared)
         return bool(self._stands_for == declared)
 
     def stands_for_channel(self, name: str, channel: Channel) -> bool:
-        """Is this asked before a message to that channel counts as delivered?"""
+        """Whether this fake is called before a message to that channel counts as delivered."""
         return self._stands_for == name if isinstance(self._stands_for, str) else self._stands_for is channel
 
     async def answer(
@@ -118,7 +120,7 @@ class Fake:
         keywords: dict[str, Any],
         time: VirtualTime,
     ) -> Any:
-        """Answer a call, after the time that it takes."""
+        """Answer a call, after the virtual time it takes."""
         operation = arguments[0] if arguments and isinstance(arguments[0], Operation) else None
         plain = arguments[1:] if operation is not None else arguments
         self.calls.append(Call(self.name, plain, keywords, operation))
@@ -141,7 +143,7 @@ class Fake:
     def _given(self, number: int) -> Any:
         answers = self._answers or []
         if number > len(answers):
-            message = f"fake of {self.name}: called {number} times, and it has {len(answers)} answers"
+            message = f"fake of {self.name}: called {number} times, but it has {len(answers)} answers"
             raise Persistent(message)
         answer = answers[number - 1]
         if is_error(answer):
@@ -149,7 +151,7 @@ class Fake:
         return answer
 
     async def _take_time(self, declared: Any, time: VirtualTime) -> None:
-        """In virtual time, and no longer than the time limit that was declared: that counts in real time else."""
+        """Sleep in virtual time, at most for the declared time limit, which otherwise counts in real time."""
         if not self._takes:
             return
         limit = declared.options.timeout if isinstance(declared, Action) else options_of(declared).timeout
@@ -176,7 +178,9 @@ def name_known_by(declared: Any) -> str:
 
 
 def refuse_for_channel(channel: object, *, record: str | Path | None, takes: Duration | None) -> None:
-    """Nobody is asked for real, so there is nothing to record; and a lane does not wait by the virtual clock."""
+    """Refuse options that channels do not support: no real call is made to record, and a lane does not wait by the
+    virtual clock.
+    """
     given = "record=" if record is not None else "takes=" if takes is not None else None
     if given is not None:
         message = f"fake of channel {channel}: {given} is for steps and actions. Give raises=, answers=[…] or calls="
@@ -184,4 +188,4 @@ def refuse_for_channel(channel: object, *, record: str | Path | None, takes: Dur
 
 
 def ignore(_message: Message) -> None:
-    """What a fake of a channel stands in for."""
+    """The function that a fake of a channel replaces."""

@@ -1,8 +1,8 @@
-"""`files(…)` in a world: a test puts a file there, and the next drain tells of it.
+"""`files(…)` in a world: a test writes a file, and the next drain reports it.
 
-The folder is looked at only while the world is drained. A file counts as complete at once: `settle=` waits for other
-programs to finish writing, by the clock of the machine, and a test has written its file before it drains. A folder that is
-not there counts as an empty one.
+The folder is read only while the world is drained. A file counts as complete at once: `settle=` waits, by the machine's
+clock, for other programs to finish writing, but a test has written its file before it drains. A missing folder counts
+as empty.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from wakeful.triggers.base import Trigger
 from wakeful.triggers.files.trigger import Files
 from wakeful.triggers.source import Batch, Context, Reader
 
-# With an interval instead of inotify no watcher is started. A drain looks at everything anyway.
+# A polling interval instead of inotify starts no watcher. A drain looks at everything anyway.
 NOT_WATCHED = duration("1d")
 
 
 def files_of(agents: Mapping[str, Any]) -> dict[str, list[Trigger]]:
-    """The triggers of each agent that a world reads."""
+    """The file triggers of each agent that a world reads."""
     return {
         name: [FilesInAWorld.of(one) for one in agent.triggers if isinstance(one, Files)]
         for name, agent in agents.items()
@@ -32,7 +32,7 @@ def files_of(agents: Mapping[str, Any]) -> dict[str, list[Trigger]]:
 
 @dataclass(frozen=True, slots=True)
 class FilesInAWorld(Files):
-    """The same files, with the same names, for a reader that does not wait."""
+    """The same files with the same names, for a reader that does not wait."""
 
     @classmethod
     def of(cls, trigger: Files, **changes: Any) -> FilesInAWorld:
@@ -47,7 +47,9 @@ class FilesInAWorld(Files):
 
 
 class FilesOfATest(Reader):
-    """Reads a folder, if it is there. What is in a folder that was made after the start is news, whatever `existing=` says."""
+    """Reads a folder, if it exists. Files in a folder that was created after the start are new, regardless of
+    `existing=`.
+    """
 
     kind = "files"
 

@@ -1,4 +1,4 @@
-"""Does an action keep what it declares? Tried on the action itself, without a run."""
+"""Tests whether an action keeps its declared safety, on the action itself, without a run."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Observe = Callable[[], Any]
 
 
 async def assert_idempotent(action: Action[..., Any], *arguments: Any, observe: Observe, **keywords: Any) -> None:
-    """Try whether an action may be done again, as its safety declares. AssertionError says what it did instead.
+    """Test whether an action can be repeated as its safety declares. AssertionError says what it did instead.
 
     idempotent   called again with the same operation id, also twice at once, it changes nothing and returns the same;
                  with another id it happens again
-    reconcile    `find` finds nothing before the call, finds it afterwards, and does not take another operation for it
+    reconcile    `find` returns nothing before the call, finds the operation after it, and never finds another one
 
-    `observe` gives what the outside world holds, sync or async: a list, a mapping, a number. It must change when the
-    action happens, or nothing could be told.
+    `observe` returns the state of the outside world, sync or async: a list, a mapping, a number. It must change when the
+    action happens; otherwise nothing can be tested.
     """
     if not isinstance(cast("object", action), Action):
         name = name_of(action)
-        message = f"assert_idempotent takes an action, and {name} is not one. Write @action(safety=…) above it"
+        message = f"assert_idempotent takes an action, and {name} is not one. Add @action(safety=…) above it"
         raise NotAnAction(message)
     trial = Trial(action, arguments, keywords, observe)
     match action.options.safety:
@@ -40,12 +40,12 @@ async def assert_idempotent(action: Action[..., Any], *arguments: Any, observe: 
         case "reconcile":
             await trial.find()
         case "at_most_once":
-            message = f"action {action.name} is at_most_once: it is never called again, and there is nothing to try"
+            message = f"action {action.name} is at_most_once: it is never repeated, so there is nothing to test"
             raise ConfigError(message)
 
 
 class Trial:
-    """One action and its arguments, as a run would hand them over."""
+    """One action and its arguments, as a run would pass them."""
 
     def __init__(
         self, action: Action[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any], observe: Observe
@@ -75,7 +75,7 @@ class Trial:
         await asyncio.gather(self._call(second), self._call(second))
         twice = await self._look()
         if twice == once:
-            self._fail("called with another operation id, it did not happen: two that are equal would be done as one")
+            self._fail("called with another operation id, it did not happen: two equal operations would be done as one")
         sizes = [size for one in (before, once, twice) if (size := total(one)) is not None]
         grown = [later - earlier for earlier, later in itertools.pairwise(sizes)]
         if len(set(grown)) > 1:
@@ -87,15 +87,17 @@ class Trial:
     async def find(self) -> None:
         operation, other = self._operation(), self._operation()
         if (early := await self._find(operation)) is not None:
-            self._fail(f"find gives {shown(early)} before it was called: what was never done would count as done")
+            self._fail(
+                f"find returned {shown(early)} before the call: an operation that was never done would count as done"
+            )
         before = await self._look()
         await self._call(operation)
         self._refuse_no_change(before, await self._look())
         if await self._find(operation) is None:
-            self._fail("find gives None after it was called: it would be done again after every crash")
+            self._fail("find returned None after the call: the operation would be done again after every crash")
         if (mistaken := await self._find(other)) is not None:
             self._fail(
-                f"find gives {shown(mistaken)} for another operation id: one that was never done would count as done"
+                f"find returned {shown(mistaken)} for another operation id: an operation that was never done would count as done"
             )
 
     def _operation(self) -> Operation:
@@ -117,7 +119,7 @@ class Trial:
     def _refuse_no_change(self, before: Any, after: Any) -> None:
         if before == after:
             self._fail(
-                f"nothing changed when it was called: either it does nothing, or observe looks elsewhere ({shown(after)})"
+                f"nothing changed when it was called: either it does nothing, or observe looks at something else ({shown(after)})"
             )
 
     def _expect_same(self, before: Any, after: Any, what: str) -> None:

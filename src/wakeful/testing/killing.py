@@ -1,4 +1,4 @@
-"""`crash_everywhere(..., processes=True)`: the same with real processes, each ended by SIGKILL at its boundary."""
+"""`crash_everywhere(..., processes=True)`: the same with real processes, each killed with SIGKILL at its boundary."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from wakeful.testing.deeds import Deeds
 from wakeful.testing.nursery import Voice
 from wakeful.testing.places import Prepare, new_stores
 from wakeful.testing.reading import read_events, read_runs
-from wakeful.testing.report import CrashReport, Seen
+from wakeful.testing.report import CaseResult, CrashReport
 from wakeful.testing.world import World
 
 if TYPE_CHECKING:
     from wakeful.app import App
-    from wakeful.testing.crash import Happening, Observe, Occurrence
+    from wakeful.testing.crash import Observe, Occurrence, Scenario
 
 
 async def crash_processes(
@@ -41,47 +41,47 @@ async def crash_processes(
     outputs: bool,
     deliver: bool,
 ) -> CrashReport:
-    """As crash_everywhere says."""
-    from wakeful.testing.crash import MOST_BOUNDARIES, called, refuse_nothing, what_happens
+    """See crash_everywhere."""
+    from wakeful.testing.crash import MOST_BOUNDARIES, called, refuse_nothing, scenario_of
 
     if not isinstance(app, str):
-        message = f"processes=True: name app {app.name} as file.py or module:app, because each process loads it itself"
+        message = f"processes=True: pass app {app.name} as file.py or module:app, because each process loads it itself"
         raise ConfigError(message)
-    happening = what_happens(loaded(app), event, agent)
+    scenario = scenario_of(loaded(app), event, agent)
     async with new_stores(store, prepare) as new_store:
         with Nursery("wakeful.testing.killing:main") as nursery, tempfile.TemporaryDirectory() as folder:
-            killing = Killing(app, happening, nursery, Path(folder), deliver=deliver)
+            killing = Killing(app, scenario, nursery, Path(folder), deliver=deliver)
 
-            async def one_case(but_not: Collection[str] | None) -> tuple[Boundary | None, Seen]:
+            async def one_case(but_not: Collection[str] | None) -> tuple[Boundary | None, CaseResult]:
                 await called(reset)
                 boundary, seen = await killing.one_case(await new_store(), but_not)
                 seen.outside = copy.deepcopy(await called(observe))
                 return boundary, seen
 
             _, baseline = await one_case(None)
-            refuse_nothing(baseline, happening.event)
+            refuse_nothing(baseline, scenario.event)
             report = CrashReport(baseline)
             while len(report.crashes) < MOST_BOUNDARIES:
                 boundary, seen = await one_case(report.keys)
                 if boundary is None:
                     return report
                 report.add(boundary, seen, outputs=outputs)
-    message = f"more than {MOST_BOUNDARIES:,} boundaries: does the agent ever come to an end?"
+    message = f"more than {MOST_BOUNDARIES:,} boundaries: does the agent ever finish?"
     raise AssertionError(message)
 
 
 class Killing:
-    """Lets one process handle an event and die, and another one take over."""
+    """Runs one process that handles an event and dies, and another one that takes over."""
 
-    def __init__(self, app: str, happening: Happening, nursery: Nursery, folder: Path, *, deliver: bool) -> None:
+    def __init__(self, app: str, scenario: Scenario, nursery: Nursery, folder: Path, *, deliver: bool) -> None:
         self._app = app
-        self._happening = happening
+        self._happening = scenario
         self._nursery = nursery
         self._folder = folder
         self._deliver = deliver
         self._cases = 0
 
-    async def one_case(self, store: str, but_not: Collection[str] | None) -> tuple[Boundary | None, Seen]:
+    async def one_case(self, store: str, but_not: Collection[str] | None) -> tuple[Boundary | None, CaseResult]:
         self._cases += 1
         deeds = self._folder / f"deeds-{self._cases}"
         plan = {
@@ -104,10 +104,12 @@ class Killing:
         finally:
             await database.close()
         boundary = Boundary(**where["boundary"]) if where else None
-        return boundary, Seen({run["id"]: run for run in runs}, Deeds(deeds).all(), events=events)
+        return boundary, CaseResult({run["id"]: run for run in runs}, Deeds(deeds).all(), events=events)
 
     async def _live(self, plan: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """One process, to its end: the boundary at which it died, and whether the event was accepted by then."""
+        """Run one process to its end; returns the boundary at which it died, and whether the event was accepted by
+        then.
+        """
         async with self._nursery.bear(plan, self._folder) as child:
             code = await child.ends()
             if code != (KILLED if child.where else 0):
@@ -117,7 +119,7 @@ class Killing:
 
 
 def main(plan: dict[str, Any]) -> None:
-    """What a child does."""
+    """The function of a child process."""
     asyncio.run(handle(plan))
 
 
@@ -147,5 +149,5 @@ async def handle(plan: dict[str, Any]) -> None:
 
 
 def loaded(text: str) -> App:
-    """The app that a process of a test is given by name."""
+    """The app that a child process is given by name."""
     return cast("App", load_app(text))

@@ -1,8 +1,8 @@
-"""What leaves by the channels of an app in a world: kept there, and not sent to anybody.
+"""Captures what an app's channels send in a world, instead of sending it.
 
-lane ──► fake, if there is one ──► raises: not delivered, tried again by the rules of the channel
+lane ──► fake, if there is one ──► raises: not delivered, retried by the rules of the channel
             │
-            └──► the channel itself, where it leads back into the app or was asked for ──► kept in the mail
+            └──► the channel itself, if it leads back into the app or deliver=True ──► stored in the mail
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Ask = Callable[[Message], Awaitable[None]]
 
 
 class Mail:
-    """All messages that were delivered in a world, in the order in which they arrived. One that came again is known by its id."""
+    """All messages delivered in a world, in the order of arrival. A repeated message is recognised by its id."""
 
     def __init__(self) -> None:
         self._messages: dict[str, Message] = {}
@@ -32,7 +32,7 @@ class Mail:
 
 
 class MailChannel(Channel):
-    """In the place of a channel, with its limits and its retries. The channel itself is opened and called only if it is `real`."""
+    """Replaces a channel, keeping its limits and retries. The channel itself is opened and called only if `real`."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class MailChannel(Channel):
         self.timeout, self.attempts, self.backoff = channel.timeout, channel.attempts, channel.backoff
 
     @property
-    def most(self) -> int:  # type: ignore[override]  # it changes with the fakes
-        """A fake is asked once for each try of a message, so they come one by one then."""
+    def most(self) -> int:  # type: ignore[override]  # changes with the fakes
+        """A fake is called once per try of a message, so messages come one at a time then."""
         return self._channel.most if self._who_is_asked() is None else 1
 
     async def open(self, around: Surroundings) -> None:
@@ -65,7 +65,7 @@ class MailChannel(Channel):
 
     async def deliver(self, messages: Sequence[Message]) -> None:
         if self._is_dead():
-            await asyncio.get_running_loop().create_future()  # its process is gone: it sends nothing any more
+            await asyncio.get_running_loop().create_future()  # its process is dead: it sends nothing more
         ask = self._who_is_asked()
         if ask is not None:
             for message in messages:

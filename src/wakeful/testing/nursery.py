@@ -1,9 +1,9 @@
-"""A process that lets others be born: for each plan that comes in, a line each, a process of its own carries it out.
+"""A process that forks child processes: each line of input is a plan, which a new process carries out.
 
-Starting Python and loading everything takes a second, a fork takes milliseconds. Lines of all children come out together,
-each with the number of its case; what they log goes to a file of its own. When nobody hands in plans any more, all end.
+Starting Python and loading everything takes a second, a fork takes milliseconds. The lines of all children come out on
+one pipe, each with the number of its case; each child logs to its own file. When the input ends, all children are killed.
 
-    python -m wakeful.testing.nursery module:function        which is handed the plan, a dictionary
+    python -m wakeful.testing.nursery module:function        called with the plan, a dictionary
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CarryOut = Callable[[dict[str, Any]], None]
 
 
 class Voice:
-    """How a child talks to the one that wanted it: JSON lines, one write each, so that many may use one pipe."""
+    """Reports from a child to its test: JSON lines, one write each, so that many can share one pipe."""
 
     def __init__(self, case: int) -> None:
         self._case = case
@@ -35,7 +35,7 @@ class Voice:
 
 
 class Births:
-    """Forks for each plan, and tells of the end of each child."""
+    """Forks a child for each plan, and reports the end of each child."""
 
     def __init__(self, carry_out: CarryOut) -> None:
         self._carry_out = carry_out
@@ -84,7 +84,7 @@ class Births:
             log = os.open(plan["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             os.dup2(log, sys.stderr.fileno())
             os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
-            sys.stdout = sys.stderr  # what an app prints goes to its log, too
+            sys.stdout = sys.stderr  # the app's output goes to the log too
             self._carry_out(plan)
             code = 0
         except BaseException:

@@ -1,4 +1,4 @@
-"""Stores that are new for each case: files of their own, or a schema of their own in a PostgreSQL that was given."""
+"""New stores for each case: new SQLite files, or a new schema in a given PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NewStore = Callable[[], Coroutine[Any, Any, str]]
 
 @contextlib.asynccontextmanager
 async def new_stores(store: str | None = None, prepare: Prepare | None = None) -> AsyncIterator[NewStore]:
-    """Gives the address of an empty store each time it is asked; what was in the one before may be gone then.
+    """Yields a function that returns the address of an empty store; it may reuse and empty the previous one.
 
-    `store` says of which kind: a postgresql:// address is used for a schema of its own, which is dropped in the end, and
-    nothing else in that database is touched. `prepare` is told the address once, to make tables of its own there.
+    `store` decides the kind: in a postgresql:// database a new schema is created and dropped in the end, and nothing
+    else is touched. `prepare` is called once with the address, to create your own tables there.
     """
     if store is None or sqlite_path(store) is not None:
         async with files(prepare) as make:
@@ -76,9 +76,10 @@ async def schemas(store: str, prepare: Prepare | None) -> AsyncIterator[NewStore
 
 
 async def emptying(connection: Any) -> str:
-    """A script that empties all tables of a schema. TRUNCATE would make new files for each of them and for their indexes, and
-    take a hundred times as long; it is left to tables that are not ours, which may refer to each other. Nobody who is still
-    writing gets past the lock.
+    """A script that empties all tables of a schema.
+
+    TRUNCATE would create new files for each table and index and take a hundred times as long; it is used only for
+    tables that are not ours, which may refer to each other. The lock keeps out concurrent writers.
     """
     tables = await names(connection, "select tablename from pg_tables where schemaname = current_schema()")
     numbers = await names(connection, "select sequencename from pg_sequences where schemaname = current_schema()")
@@ -113,7 +114,7 @@ async def make_ready(url: str, prepare: Prepare | None) -> None:
 
 
 def with_schema(url: str, name: str) -> str:
-    """The same database, where names without a schema mean this one."""
+    """The address of the same database with this schema as the default."""
     parts = urlsplit(url)
     query = f"{parts.query}&" if parts.query else ""
     return urlunsplit(parts._replace(query=f"{query}search_path={quote(name)}"))

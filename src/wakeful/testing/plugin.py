@@ -1,6 +1,6 @@
-"""The pytest plugin: fixtures for a clock, a store and a world, and which store they are on.
+"""The pytest plugin: fixtures for a clock, a store and a world, and the option that chooses the store.
 
-It is loaded wherever Wakeful is installed, so it imports nothing of it before a test asks for a fixture.
+It is loaded wherever Wakeful is installed, so it imports no Wakeful module before a test uses a fixture.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--wakeful-store",
         default="sqlite",
         metavar="STORE",
-        help="where worlds of tests are stored: sqlite (the default), postgres (a server is started, out of a wheel), or "
-        "postgresql://… (a schema of its own for each test)",
+        help="the store for the worlds of tests: sqlite (default), postgres (starts a server from a wheel), or "
+        "postgresql://… (creates a schema for each test)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--wakeful-store")
     if chosen not in KINDS and not chosen.startswith(("postgresql://", "postgres://")):
-        message = f"--wakeful-store={chosen}: write {', '.join(KINDS)} or postgresql://user@host/database"
+        message = f"--wakeful-store={chosen}: use {', '.join(KINDS)} or postgresql://user@host/database"
         raise pytest.UsageError(message)
 
 
 @pytest.fixture
 def wakeful_clock() -> VirtualClock:
-    """A clock that stands still until the world, or the test, moves it."""
+    """A clock that stands still until the world or the test moves it."""
     from wakeful.clock import VirtualClock
 
     return VirtualClock()
@@ -49,7 +49,7 @@ def wakeful_clock() -> VirtualClock:
 
 @pytest.fixture(scope="session")
 def wakeful_postgres(request: pytest.FixtureRequest) -> Iterator[str | None]:
-    """The PostgreSQL that tests are on: what was given, or a server of our own; None on SQLite."""
+    """The address of the PostgreSQL server for tests: the given one, or one started here; None on SQLite."""
     chosen: str = request.config.getoption("--wakeful-store")
     if chosen != "postgres":
         yield None if chosen == "sqlite" else chosen
@@ -69,13 +69,13 @@ def wakeful_postgres(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 @pytest.fixture
 def wakeful_store(wakeful_postgres: str | None, tmp_path: Path) -> Iterator[str]:
-    """The address of a new store, for this test alone."""
+    """The address of a new store, only for this test."""
     if wakeful_postgres is None:
         yield f"sqlite:///{tmp_path / 'wakeful.db'}"
         return
     from wakeful.testing.places import schemas
 
-    # Its own loop, in a thread that a test's own loop does not know of.
+    # A separate event loop: the test may run its own.
     with asyncio.Runner() as runner:
         made = schemas(wakeful_postgres, None)
         new_store = runner.run(made.__aenter__())
@@ -87,7 +87,7 @@ def wakeful_store(wakeful_postgres: str | None, tmp_path: Path) -> Iterator[str]
 
 @pytest.fixture
 def wakeful_world(wakeful_store: str, wakeful_clock: VirtualClock) -> NewWorld:
-    """Makes worlds on this test's store, each for as long as a block lasts."""
+    """Creates worlds on this test's store, for use as `async with` blocks."""
     from wakeful.testing.world import World
 
     def make(app: App, **options: Any) -> World:

@@ -1,4 +1,4 @@
-"""A loopback port for a server that a test will stop and start again."""
+"""A loopback port for a server that a test stops and starts again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from pathlib import Path
 
 
 def free_port() -> int:
-    """A free port below the range that the system hands to outgoing connections.
+    """A free port below the range that the system uses for outgoing connections.
 
-    A port out of that range would do until its server is down: then a client that keeps trying to reconnect can be
-    given this very port as its own end, and finds itself connected to itself; and anybody else's connection may take
-    the port before the server is back.
+    A port in that range is unsafe while its server is down: a reconnecting client may be given this very port as its
+    own end and connect to itself, and any other connection may take the port before the server is back.
     """
     try:
         first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

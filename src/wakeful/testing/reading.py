@@ -1,4 +1,4 @@
-"""Reading all that a store has of a kind, for tests: every page, in the order in which it came."""
+"""Reads everything of a kind from a store, for tests: all pages, oldest first."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ Which = Receipt | str | Mapping[str, Any]
 
 
 def identify(which: Which) -> str:
-    """The id of a run: of itself, or of the one run that an event started."""
+    """The id of a run, given the run, its id, or the receipt of an event that started one run."""
     if isinstance(which, Mapping):
         return str(which["id"])
     if isinstance(which, str):
         return which
     if len(which.runs) != 1:
         shown = ", ".join(which.runs) or "none"
-        message = f"event {which.id} ({which.status}) has not one run but {len(which.runs)}: {shown}"
+        message = f"event {which.id} ({which.status}) must have one run, but has {len(which.runs)}: {shown}"
         raise NotFound(message)
     return which.runs[0]
 
 
 def refuse_unknown_state(what: str, state: str | None, known: Iterable[str]) -> None:
     if state is not None and state not in known:
-        message = f'world.{what}(state="{state}"): there is no such state.{did_you_mean(state, known)}'
+        message = f'world.{what}(state="{state}"): unknown state.{did_you_mean(state, known)}'
         raise ConfigError(message)
 
 
 def output_of(run: Mapping[str, Any]) -> Any:
-    """What a run returned. AssertionError if it is not done, with the reason."""
+    """The output of a run. Raises AssertionError with the reason if the run is not done."""
     if run["state"] != "done":
         error = run["error"] or {}
         words = f" {error.get('type')}: {error.get('message')}" if error else ""
@@ -44,7 +44,7 @@ def output_of(run: Mapping[str, Any]) -> Any:
 
 
 async def read_runs(reader: Reader, **which: Any) -> list[dict[str, Any]]:
-    """All runs of a store, each with everything about it, in the order in which they were made."""
+    """All runs of a store with all their details, in order of creation."""
     found = await every_page(reader.runs, **which)
     runs = [await reader.run(run["id"]) for run in reversed(found["runs"])]
     return [run for run in runs if run is not None]
@@ -57,7 +57,7 @@ async def read_events(reader: Reader) -> list[dict[str, Any]]:
 
 
 async def every_page(read: Callable[..., Awaitable[dict[str, Any]]], **which: Any) -> dict[str, list[dict[str, Any]]]:
-    """The lists of all pages, each put together."""
+    """The lists of all pages, concatenated."""
     whole: dict[str, list[dict[str, Any]]] = {}
     after = None
     while True:

@@ -1,4 +1,4 @@
-"""What became of a run that was killed at every boundary, beside what becomes of it when nobody kills it."""
+"""Compares the result of a run that was killed at each boundary with the result of one that was not killed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Kind = Literal["twice", "never", "otherwise"]
 
 
 @dataclass(slots=True)
-class Seen:
-    """How a case ended: its runs, what its actions did, what left by a channel, its events, and what the outside world holds."""
+class CaseResult:
+    """The result of a case: its runs, deeds of actions, deliveries, events, and the state of the outside world."""
 
     runs: dict[str, dict[str, Any]]
     deeds: list[Deed]
@@ -28,7 +28,7 @@ class Seen:
 
     @property
     def untaken(self) -> dict[str, str]:
-        """The types of events, by their keys, that no agent took; the others are known by their runs."""
+        """The types of events without a run, by key; events with a run are compared by their runs."""
         taken = {(run["event"]["source"], run["event"]["id"]) for run in self.runs.values()}
         return {one["key"]: one["type"] for one in self.events if (one["source"], one["id"]) not in taken}
 
@@ -55,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """One boundary at which the process died, and how it ended."""
+    """One boundary at which the process died, and the result."""
 
     boundary: Boundary
     states: dict[str, str]
@@ -65,9 +65,9 @@ class Crash:
 
 @dataclass(slots=True)
 class CrashReport:
-    """One line for each boundary. `check()` raises AssertionError if anything happened twice, never or otherwise."""
+    """One line per boundary. `check()` raises AssertionError if anything happened twice, never or otherwise."""
 
-    baseline: Seen
+    baseline: CaseResult
     crashes: list[Crash] = field(default_factory=list)
 
     @property
@@ -81,11 +81,11 @@ class CrashReport:
 
     @property
     def keys(self) -> list[str]:
-        """The boundaries at which somebody has died."""
+        """The keys of the boundaries at which a process has died."""
         return [crash.boundary.key for crash in self.crashes]
 
-    def add(self, boundary: Boundary, seen: Seen, *, outputs: bool = True) -> None:
-        """Compare a case with the one in which nobody died."""
+    def add(self, boundary: Boundary, seen: CaseResult, *, outputs: bool = True) -> None:
+        """Compare a case with the case without a crash."""
         boundary = replace(boundary, number=len(self.crashes) + 1)
         found = [Problem(kind, what, boundary) for kind, what in compare(self.baseline, seen, outputs=outputs)]
         states: dict[str, str] = {}
@@ -97,7 +97,7 @@ class CrashReport:
         )
 
     def check(self) -> None:
-        """AssertionError, with the whole table, unless a crash at no boundary changed anything."""
+        """Raise AssertionError, with the whole table, if a crash at any boundary changed anything."""
         if self.problems:
             kinds = Counter(problem.kind for problem in self.problems)
             counted = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
@@ -118,8 +118,10 @@ class CrashReport:
         return "\n".join(lines)
 
 
-def compare(baseline: Seen, seen: Seen, *, outputs: bool = True) -> list[tuple[Kind, str]]:
-    """What is different from the case without a crash. What waits for a person may still happen: it did not never happen."""
+def compare(baseline: CaseResult, seen: CaseResult, *, outputs: bool = True) -> list[tuple[Kind, str]]:
+    """The differences from the case without a crash. Effects held for a person may still happen, so they are not
+    "never".
+    """
     held = bool(seen.held) and not baseline.held
     found = [
         *compare_deeds(baseline.deeds, seen.deeds),
@@ -132,7 +134,7 @@ def compare(baseline: Seen, seen: Seen, *, outputs: bool = True) -> list[tuple[K
 
 
 def compare_deeds(baseline: Iterable[Deed], seen: Iterable[Deed]) -> list[tuple[Kind, str]]:
-    """An idempotent action may be called again with the same id, and with no other; the rest may not be called again."""
+    """An idempotent action may be called again, but only with the same id; other actions may not be called again."""
     before, after = by_call(baseline), by_call(seen)
     found: list[tuple[Kind, str]] = []
     for call in dict.fromkeys([*before, *after]):
@@ -146,7 +148,9 @@ def compare_deeds(baseline: Iterable[Deed], seen: Iterable[Deed]) -> list[tuple[
             added, missing = max(0, len(then) - len(first)), max(0, len(first) - len(then))
             how = f" {len(then)} times instead of {len(first)} ({example.safety})"
         if added and not first:
-            found.append(("otherwise", f"{example} was done, which is not without a crash: do its arguments change?"))
+            found.append(
+                ("otherwise", f"{example} was done, but not in the case without a crash: do its arguments change?")
+            )
         elif added:
             found.append(("twice", f"{example} was done{how}"))
         elif missing:
@@ -163,24 +167,24 @@ def by_call(deeds: Iterable[Deed]) -> dict[tuple[str, str], list[Deed]]:
 
 
 def compare_outside(baseline: Any, seen: Any, *, held: bool) -> list[tuple[Kind, str]]:
-    """Each thing that the outside world holds, by how often. What cannot be counted is only equal or not."""
+    """Compare how often each thing exists in the outside world. Uncountable state is only equal or not."""
     before, after = counted(baseline), counted(seen)
     if before is None or after is None:
         if baseline == seen or held:
             return []
-        return [("otherwise", f"outside there is {shown(seen)} instead of {shown(baseline)}")]
+        return [("otherwise", f"outside is {shown(seen)} instead of {shown(baseline)}")]
     found: list[tuple[Kind, str]] = []
     for thing in dict.fromkeys([*before, *after]):
         if after[thing] > before[thing]:
             kind: Kind = "twice" if before[thing] else "otherwise"
-            found.append((kind, f"outside there is {thing} {after[thing]} times instead of {before[thing]}"))
+            found.append((kind, f"outside has {thing} {after[thing]} times instead of {before[thing]}"))
         elif after[thing] < before[thing]:
-            found.append(("never", f"outside there is {thing} {after[thing]} times instead of {before[thing]}"))
+            found.append(("never", f"outside has {thing} {after[thing]} times instead of {before[thing]}"))
     return found
 
 
 def counted(outside: Any) -> Counter[str] | None:
-    """Things by how often they are there: of a list, a Counter, or a mapping of names to numbers or lists."""
+    """The number of each thing in a list, a Counter, or a mapping of names to numbers or lists."""
     if outside is None:
         return Counter()
     if isinstance(outside, Mapping):
@@ -199,7 +203,7 @@ def counted(outside: Any) -> Counter[str] | None:
 
 
 def total(outside: Any) -> int | None:
-    """How many things there are; None if that cannot be said."""
+    """The number of things; None if it cannot be counted."""
     if isinstance(outside, int) and not isinstance(outside, bool):
         return outside
     things = counted(outside)
@@ -209,14 +213,11 @@ def total(outside: Any) -> int | None:
 def compare_deliveries(
     baseline: Iterable[Mapping[str, Any]], seen: Iterable[Mapping[str, Any]]
 ) -> list[tuple[Kind, str]]:
-    """A delivery may leave again with the same id, and with no other."""
+    """A delivery may be sent again, but only with the same id."""
     before, after = delivered(baseline), delivered(seen)
     return [
-        *(
-            ("twice", f"a delivery to {after[one]} left under an id of its own ({one})")
-            for one in after.keys() - before
-        ),
-        *(("never", f"a delivery to {before[one]} never left ({one})") for one in before.keys() - after),
+        *(("twice", f"a delivery to {after[one]} was sent with a new id ({one})") for one in after.keys() - before),
+        *(("never", f"a delivery to {before[one]} was never sent ({one})") for one in before.keys() - after),
     ]
 
 
@@ -231,7 +232,9 @@ def compare_runs(
     for identifier, run in seen.items():
         before = baseline.get(identifier)
         if before is None:
-            found.append(("otherwise", f"agent {run['agent']} handled an event that there is not without a crash"))
+            found.append(
+                ("otherwise", f"agent {run['agent']} handled an event that does not exist in the case without a crash")
+            )
         elif run["state"] == "held":
             continue
         elif run["state"] != before["state"]:
@@ -249,7 +252,9 @@ def compare_runs(
 
 
 def compare_events(baseline: Mapping[str, str], seen: Mapping[str, str]) -> list[tuple[Kind, str]]:
-    """Events that no agent took. The id of one that a run emits comes of what it emits, so the same is the same event."""
+    """Compare events that no agent took. The id of an emitted event is derived from its content, so equal ids mean the
+    same event.
+    """
     before, after = Counter(baseline.values()), Counter(seen.values())
     found: list[tuple[Kind, str]] = []
     for kind in dict.fromkeys([*before, *after]):
@@ -261,7 +266,10 @@ def compare_events(baseline: Mapping[str, str], seen: Mapping[str, str]) -> list
             found.append(("never", f"an event {kind} was {words} emitted"))
         elif added:
             found.append(
-                ("otherwise", f"an event {kind} was emitted that is not without a crash: does its data change?")
+                (
+                    "otherwise",
+                    f"an event {kind} was emitted, but not in the case without a crash: does its data change?",
+                )
             )
     return found
 

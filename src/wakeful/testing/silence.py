@@ -1,7 +1,7 @@
-"""A process that is dead says nothing any more: what its tasks still log, on their way out, is dropped.
+"""Drops the log lines that tasks of a dead process still write on their way out.
 
-Tasks inherit the life in which they were begun. A processor of structlog in front of all others, and a filter of `logging`, ask
-whether that is over.
+Tasks inherit the life in which they were started. A structlog processor in front of all others, and a `logging` filter,
+check whether that life is over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LIFE: ContextVar[IsDead | None] = ContextVar("wakeful_testing_life", default=No
 
 @contextlib.contextmanager
 def lived(is_dead: IsDead) -> Iterator[None]:
-    """Whatever is begun in this block belongs to one life."""
+    """Everything started in this block belongs to one life."""
     token = _LIFE.set(is_dead)
     try:
         yield
@@ -30,9 +30,13 @@ def lived(is_dead: IsDead) -> Iterator[None]:
 
 @contextlib.contextmanager
 def silence_of_the_dead() -> Iterator[None]:
-    """The processors are changed where they are: loggers that were used before keep hold of that list."""
+    """Drop log lines of dead lives. The list of processors is changed in place: loggers already in use keep a reference
+    to it.
+    """
     processors = structlog.get_config()["processors"]
-    loggers = [logging.getLogger(name) for name in ("wakeful", "wakeful.run")]  # a filter does not hold for children
+    loggers = [
+        logging.getLogger(name) for name in ("wakeful", "wakeful.run")
+    ]  # a filter does not apply to child loggers
 
     def speaks(_record: logging.LogRecord) -> bool:
         is_dead = _LIFE.get()

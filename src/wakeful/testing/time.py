@@ -1,4 +1,4 @@
-"""Time that passes when a test says so: what an attempt waits for in place, and its deadline."""
+"""Virtual time, moved by the test: sleeps inside an attempt, and its deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakeful.clock import SECOND, Microseconds, VirtualClock
 
 @dataclass(slots=True, eq=False)
 class Timer:
-    """Something that happens when the clock has come to `due`, unless it is cancelled."""
+    """A callback to run when the clock has reached `due`, unless it is cancelled."""
 
     due: Microseconds
     callback: Callable[[], None]
@@ -32,7 +32,7 @@ class VirtualTime:
         self.sleeping = 0
 
     async def sleep(self, delay: float) -> None:
-        """Wait until the clock has been moved by so many seconds."""
+        """Wait until the clock has moved by this many seconds."""
         if delay <= 0:
             await asyncio.sleep(0)
             return
@@ -49,17 +49,17 @@ class VirtualTime:
         self.sleeping -= 1
 
     def later(self, delay: float, callback: Callable[[], None]) -> Timer:
-        """Call this once the clock has been moved by so many seconds."""
+        """Call this once the clock has moved by this many seconds."""
         timer = Timer(self._clock.now() + round(delay * SECOND), callback, self._timers)
         self._timers.append(timer)
         return timer
 
     def next_due(self) -> Microseconds | None:
-        """When the first of all timers is due."""
+        """The due time of the first timer."""
         return min((timer.due for timer in self._timers), default=None)
 
     def move_to(self, moment: Microseconds) -> None:
-        """Move the clock, never back, and let happen what is due then, in its order."""
+        """Move the clock, never back, and run the callbacks that are due by then, in order."""
         self._clock.move(timedelta(microseconds=max(0, moment - self._clock.now())))
         for timer in sorted(self._timers, key=lambda one: one.due):
             if timer.due <= self._clock.now() and timer in self._timers:

@@ -1,4 +1,4 @@
-"""Waiting for what nobody tells of."""
+"""Polling for conditions that send no notification."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOK_EVERY = 0.01
 
 
 async def until(holds: Callable[[], Any], *, within: float = PATIENCE) -> Any:
-    """Wait until something holds: a row, a file, the state of a process. Sync or async; gives what it gave."""
+    """Wait until a condition holds: a row, a file, the state of a process. Sync or async; returns its value."""
     async with asyncio.timeout(within):
         while True:
             value = holds()

@@ -1,9 +1,9 @@
-"""An app in a world of its own, for a test: a store that is new, a clock that stands still, fakes for what is outside.
+"""Runs an app in an isolated world for a test: a new store, a clock that stands still, fakes for the outside world.
 
     emit ──► drain: work until nothing is due ──► is something waiting for time? ──► move the clock there, and again
                                                              └─ no ──► look at runs, effects, deliveries, fakes
 
-Nothing waits for real time but what the app's own functions wait for. Time is moved only when all that runs waits for it.
+Nothing waits in real time, except the app's own functions. The clock is moved only when all running work waits for it.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ from wakeful.values import to_text
 if TYPE_CHECKING:
     from wakeful.app import App
 
-# No lease runs out because a test moves the clock.
+# Moving the clock must not expire a lease.
 FOREVER = duration("36500d")
 FARTHEST = "30d"
 MOST_SKIPS = 10_000
-# A run that can be put away is, before the clock is moved for it; and whatever has just ended is heard of.
+# Before the clock moves, a run that can be suspended is, and the end of a run that just finished is noticed.
 TURNS_TO_BE_SURE = 2 * TURNS_BEFORE_LEAVING
 LOOK_EVERY = 0.001
 
 
 class World:
-    """An app at work under a virtual clock, for as long as a block lasts: `async with World(app) as world:`.
+    """An app at work under a virtual clock, inside a block: `async with World(app) as world:`.
 
-    `store` is the address of another store than a temporary SQLite file; `clock` another clock than a new one. The app
+    `store` is the address of a store (default: a temporary SQLite file), `clock` a clock (default: a new one). The app
     itself, and the store that it declares, stay untouched.
 
-    What the app sends is kept in `messages()` and goes nowhere: no channel is opened or called, but those that lead back
-    into the app. `deliver=True`: they are, and what is sent is sent for real.
+    Messages that the app sends are kept in `messages()` and go nowhere: only channels that lead back into the app are
+    opened and called. With `deliver=True` all channels are, and messages are really sent.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class World:
 
     async def __aenter__(self) -> Self:
         if self.app.runtime is not None:
-            message = f"app {self.app.name} runs already: a world starts it itself"
+            message = f"app {self.app.name} is already running: a world starts it itself"
             raise ConfigError(message)
         if self._given_store is None:
             folder = self._exit.enter_context(tempfile.TemporaryDirectory(prefix="wakeful-world-"))
@@ -138,7 +138,7 @@ class World:
             lease=FOREVER,
             probe=self._probe,
             grace=0,
-            # What comes from outside is what the test says: files that it writes, and events that it sends.
+            # All input comes from the test: the files that it writes and the events that it sends.
             reading="drained",
             sources=files_of(self.app.agents),
             channels={name: self._mailed(name, one, time, is_dead) for name, one in self.app.channels.items()},
@@ -146,7 +146,7 @@ class World:
         around = runtime.surroundings
         around.sleep, around.later = time.sleep, time.later
         around.stand_in = partial(self._stand_in, runtime, time)
-        around.chance.seed(self.app.name)  # back-offs are the same in every life, and so are their boundaries
+        around.chance.seed(self.app.name)  # back-offs, and so their boundaries, are the same in every life
         try:
             with lived(is_dead):
                 await runtime.open(migrate=True)
@@ -159,7 +159,7 @@ class World:
         self._runtime = self.app.runtime = runtime
 
     def _mailed(self, name: str, channel: Channel, time: VirtualTime, is_dead: Callable[[], bool]) -> MailChannel:
-        real = self._deliver or isinstance(channel, EventChannel)  # which leads back into the app, and nowhere else
+        real = self._deliver or isinstance(channel, EventChannel)  # leads only back into the app
 
         def who_is_asked() -> Ask | None:
             fake = next((one for one in reversed(self._fakes) if one.stands_for_channel(name, channel)), None)
@@ -168,64 +168,65 @@ class World:
         return MailChannel(channel, self._mail, real=real, is_dead=is_dead, who_is_asked=who_is_asked)
 
     async def _bury_others(self, runtime: Runtime) -> None:
-        """In this world whoever came before is dead, and its lease does not run out."""
+        """Declare earlier processes dead: in this world their leases would never expire."""
         for process, _, _ in await other_processes(runtime.store.database, ""):
             await runtime.store.do(BuryProcess(process, certain=True))
 
     @staticmethod
     async def _know_what_is_there(runtime: Runtime) -> None:
-        """With `files(existing=False)` the files that a world begins with are no news; those that come later are."""
+        """With `files(existing=False)`, skip the files that exist at the start; later files are new."""
         for trigger in (one for agent in runtime.app.agents.values() for one in agent.triggers):
             if isinstance(trigger, Files) and not trigger.existing:
                 await runtime.sources.readings[trigger.name].drain()
 
     @property
     def runtime(self) -> Runtime:
-        """The app at work, for what the world has no word for."""
+        """The running app, for operations that the world has no method for."""
         if self._runtime is None:
-            message = "this world has ended, or has not begun: use it inside `async with World(app) as world:`"
+            message = "this world has ended or not begun: use it inside `async with World(app) as world:`"
             raise RuntimeError(message)
         return self._runtime
 
     async def crash(self) -> None:
-        """Let the process die as by `kill -9`, and another one take over: nothing is given back, nothing said goodbye to.
+        """Let the process die as by `kill -9`, and another one take over: nothing is released, no process signs off.
 
-        What a handler does in `finally` happens all the same, because this process really goes on.
+        A handler's `finally` blocks still run, because this process really continues.
         """
         runtime, self._runtime = self.runtime, None
         self.app.runtime = None
         await runtime.die()
         await self._begin()
 
-    # doing
+    # act
 
     async def emit(self, type: str, data: Any = None, **attributes: Any) -> Receipt:  # noqa: A002 the field's own name
-        """Send an event in, as `app.emit`; returns once it is stored, before anything was done about it. A test stands in for
-        everything outside: with `source=` it may also speak for a webhook, or for what an app reads.
+        """Send an event, as `app.emit`; returns once it is stored, before anything was done about it.
+
+        With `source=` a test can also act as a webhook or another source.
         """
         if attributes.get("source") is None or "within" in attributes:
             return await self.runtime.app.emit(type, data, **attributes)
         return await self.accept(new_event(type, data, **attributes))
 
     async def accept(self, event: Event, *, agent: str | None = None) -> Receipt:
-        """Send in an event that was made elsewhere; with `agent`, to that one, whatever its triggers say."""
+        """Send an existing event; with `agent`, to that agent, regardless of its triggers."""
         return (await self.runtime.door.accept([event], agent=agent, by="source"))[0]
 
     async def start(self, agent: str, data: Any = None, **options: Any) -> Receipt:
-        """Run one agent now, whatever its triggers say."""
+        """Run one agent now, regardless of its triggers."""
         return await self.runtime.app.start(agent, data, **options)
 
     async def handle(self, type: str, data: Any = None, **attributes: Any) -> dict[str, Any]:  # noqa: A002
-        """Send an event in and drain; the one run that it made, as it is then."""
+        """Send an event and drain; returns the one run that it started."""
         receipt = await self.emit(type, data, **attributes)
         await self.drain()
         return await self.run(receipt)
 
     async def drain(self, *, skip: bool = True, at_most: Duration = FARTHEST) -> None:
-        """Work until nothing is due; then move the clock to where something is, until nothing waits for time any more.
+        """Work until nothing is due; then move the clock to the next due time, until nothing waits for time.
 
-        What is due more than `at_most` from now stays waiting. `skip=False`: the clock is not moved at all. For schedules,
-        which have no end, the clock is moved by `skip` alone.
+        Work that is due more than `at_most` from now stays waiting. With `skip=False` the clock is not moved. Schedules
+        never end, so only `skip` moves the clock for them.
         """
         await self._drain(self.clock.now() + duration(at_most), skip=skip, schedules=False)
 
@@ -239,20 +240,20 @@ class World:
                 return
             self._time.move_to(due)
         message = (
-            f"not at rest after the clock was moved {MOST_SKIPS:,} times: does something try again without end? "
+            f"not at rest after the clock was moved {MOST_SKIPS:,} times: does something retry forever? "
             'Give drain(at_most="1h") a limit, or look at world.runs()'
         )
         raise AssertionError(message)
 
     async def skip(self, by: Duration) -> None:
-        """Let so much time pass, and do what comes due on the way, each at its own time."""
+        """Let this much time pass, and do everything that comes due on the way, each at its own time."""
         end = self.clock.now() + duration(by)
         await self._drain(end, skip=True, schedules=True)
         self._time.move_to(end)
         await self.drain(skip=False)
 
     async def _work(self) -> None:
-        """Until nothing is due, or all that still runs waits for time."""
+        """Work until nothing is due, or all running work waits for time."""
         drained = asyncio.ensure_future(self.runtime.drain())
         try:
             while not drained.done():
@@ -279,7 +280,7 @@ class World:
         return min((due for due in (stored, self._time.next_due(), occurrence) if due is not None), default=None)
 
     async def _next_occurrence(self) -> Microseconds | None:
-        """When the next occurrence is due, a circuit tries again, or an alarm is told again: what has no end."""
+        """The next time of an occurrence, a circuit probe or a repeated alarm: work that never ends."""
         store = self.runtime.store
         _, occurrence = await next_schedule(store.database, self.app.name)
         wait = await first_to_tell(store.database, self.app.name)
@@ -288,21 +289,21 @@ class World:
         coming = [due for due in (occurrence, told, *tried) if due is not None]
         return min((due for due in coming if due > self.clock.now() or due in {occurrence, told}), default=None)
 
-    # what a person says
+    # decide as a person
 
     async def confirm(self, effect: Mapping[str, Any] | str, result: Any = None) -> None:
-        """Say of a held effect that it was done, and with which result. Its run goes on at the next drain. InvalidData if the
-        result does not fit what the action returns.
+        """Settle a held effect as done, with its result. Its run continues at the next drain. InvalidData if the result
+        does not fit the action's return type.
         """
         text = None if result is None else to_text(result, what="the result")
         await self._settle(effect, "confirmed", text)
 
     async def repeat(self, effect: Mapping[str, Any] | str) -> None:
-        """Say of a held effect that it was not done, and is to be."""
+        """Settle a held effect as not done, to be called again."""
         await self._settle(effect, "retrying")
 
     async def abandon(self, effect: Mapping[str, Any] | str) -> None:
-        """Say of a held effect that it was not done, and is not to be."""
+        """Settle a held effect as not done, never to be called."""
         await self._settle(effect, "abandoned")
 
     async def _settle(
@@ -326,34 +327,36 @@ class World:
             message = f"effect {identifier} of {settled.effect.action}: {settled.refused.partition(': give it')[0]}"
             raise InvalidData(message)
         if settled is None or not settled.first:
-            found = "is not there" if settled is None else f"is {settled.effect.state} and waits for nobody"
-            message = f"effect {identifier} {found}: world.effects(state='held') lists what waits for a person"
+            found = "does not exist" if settled is None else f"is {settled.effect.state} and not held"
+            message = f"effect {identifier} {found}: world.effects(state='held') lists the held ones"
             raise NotFound(message)
 
     async def approvals(self, *, state: str | None = "open") -> list[dict[str, Any]]:
-        """What runs ask people, in the order in which they asked; `state=None` for all of it."""
+        """The approvals that runs asked for, oldest first; `state=None` for those of all states."""
         refuse_unknown_state("approvals", state, get_args(ApprovalState))
         found = await every_page(self.runtime.reader.approvals, state=state)
         return list(reversed(found["approvals"]))
 
-    questions = approvals  # the name it had first
+    questions = approvals  # its former name
 
     async def answer(self, approval: Mapping[str, Any] | str, answer: Any) -> None:
-        """Answer an open approval: one of `approvals()`, its id, or words of it. Its run goes on at the next drain."""
+        """Answer an open approval: one of `approvals()`, its id, or words of its question. Its run continues at the
+        next drain.
+        """
         asked = approval if isinstance(approval, str) else str(approval["id"])
         found = [one for one in await self.approvals() if asked == one["id"] or asked in one["question"]]
         if len(found) != 1:
             listed = ", ".join(repr(one["question"]) for one in found or await self.approvals()) or "nothing"
-            message = f"world.answer({asked!r}): {len(found)} open approvals are like that. Open: {listed}"
+            message = f"world.answer({asked!r}): {len(found)} open approvals match. Open: {listed}"
             raise NotFound(message)
         await self._answer(found[0], answer)
 
     def when_asked(self, question: str, answer: Any) -> None:
-        """Whenever a run asks something with these words in it, somebody answers so before any time passes."""
+        """Answer every approval whose question contains these words, before any time passes."""
         self._answers[question] = answer
 
     async def _answer_what_is_asked(self) -> bool:
-        """What was said before about approvals that are open now; was there any?"""
+        """Give the prepared answers to open approvals; whether there were any."""
         known = [
             (one, answer)
             for one in (await self.approvals() if self._answers else [])
@@ -384,17 +387,17 @@ class World:
         record: str | Path | None = None,
         takes: Duration | None = None,
     ) -> Fake:
-        """Put something in the place of a step, an action or its `find`, to the end of a `with` block or of this world.
-        A channel, by its name, is faked to let it fail: it is asked for each message before that counts as delivered.
+        """Replace a step, an action or its `find`, to the end of a `with` block or of this world.
+        A fake of a channel, by its name, makes it fail: it is called for each message before that counts as delivered.
 
-        returns=   this value, however often it is called
-        raises=    this error
-        answers=   these, one after the other; errors among them are raised
-        calls=     what this function makes of the same arguments
-        record=    what the real one answered when the file was recorded; it is called for what is not in there yet
-        takes=     so much virtual time, before it answers
+        returns=   return this value on every call
+        raises=    raise this error
+        answers=   return these one after the other; errors among them are raised
+        calls=     return the result of this function for the same arguments
+        record=    return the recorded answers of the real function; it is called for calls not yet in the file
+        takes=     take this much virtual time before answering
 
-        A function that is made anew in each attempt is named by its step's name instead: `world.fake("fetch", …)`.
+        For a function that is created in each attempt, give its step's name instead: `world.fake("fetch", …)`.
         """
         if isinstance(stands_for, Channel) or (isinstance(stands_for, str) and stands_for in self.app.channels):
             refuse_for_channel(stands_for, record=record, takes=takes)
@@ -418,8 +421,10 @@ class World:
     def _stand_in(
         self, runtime: Runtime, time: VirtualTime, declared: Any, function: Callable[..., Any]
     ) -> Callable[..., Any]:
-        """What is called for a step, an action or its find. The latest fake counts; deeds of actions are counted."""
-        written = getattr(declared, "declared", declared)  # of an undo: what the user wrote
+        """The function to call for a step, an action or its find. The latest fake counts; deeds of actions are
+        recorded.
+        """
+        written = getattr(declared, "declared", declared)  # for an undo: the function that the user wrote
         fakes = (one for one in reversed(self._fakes) if one.stands_for(declared) or one.stands_for(written))
         fake = next(fakes, None)
         if fake is None and self._probe is None and not isinstance(declared, Action):
@@ -427,7 +432,7 @@ class World:
 
         async def stand_in(*arguments: Any, **keywords: Any) -> Any:
             if runtime.store.journal.is_dead():
-                await asyncio.get_running_loop().create_future()  # its process is gone: it calls nobody any more
+                await asyncio.get_running_loop().create_future()  # its process is dead: it calls nothing more
             if fake is not None:
                 value = await fake.answer(declared, function, arguments, keywords, time)
             else:
@@ -438,10 +443,12 @@ class World:
 
         return stand_in
 
-    # looking
+    # look
 
     async def run(self, which: Which) -> dict[str, Any]:
-        """Everything about one run, as `GET /v1/runs/{id}` shows it: by its id, or the receipt of an event with one run."""
+        """Everything about one run, as `GET /v1/runs/{id}` shows it; by its id, or the receipt of an event with one
+        run.
+        """
         identifier = identify(which)
         found: dict[str, Any] | None = await self.runtime.reader.run(identifier)
         if found is None:
@@ -450,12 +457,12 @@ class World:
         return found
 
     async def runs(self, *, agent: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
-        """All runs, each with everything about it, in the order in which they were made."""
+        """All runs with all their details, in order of creation."""
         refuse_unknown_state("runs", state, RUN_STATES)
         return await read_runs(self.runtime.reader, agent=agent, state=state)
 
     async def effects(self, *, action: str | None = None, state: str | None = None) -> list[dict[str, Any]]:
-        """All effects, in the order in which they were begun."""
+        """All effects, in the order in which they were started."""
         refuse_unknown_state("effects", state, get_args(EffectState))
         found = await every_page(self.runtime.reader.effects, state=state)
         return [one for one in reversed(found["effects"]) if action in {None, one["action"]}]
@@ -472,7 +479,7 @@ class World:
         ]
 
     def messages(self, *, channel: str | None = None) -> list[Message]:
-        """What was delivered, in the order in which it arrived; each once, however often it came."""
+        """The delivered messages in order of arrival; each once, even if it was delivered repeatedly."""
         self._refuse_unknown_channel(channel)
         return self._mail.all(channel)
 
@@ -482,11 +489,11 @@ class World:
             raise ConfigError(message)
 
     async def events(self) -> list[dict[str, Any]]:
-        """All events, in the order in which they came."""
+        """All events, in order of arrival."""
         return await read_events(self.runtime.reader)
 
     async def look(self) -> None:
-        """Look whether what is expected has happened, as the watcher does."""
+        """Check expectations, as the watcher does."""
         await self.runtime.watcher.look()
 
     async def alarms(self) -> list[dict[str, Any]]:
@@ -494,5 +501,5 @@ class World:
         return list((await self.runtime.reader.alarms())["alarms"])
 
     async def output(self, which: Which) -> Any:
-        """What a run returned. AssertionError if it is not done, with the reason."""
+        """The output of a run. Raises AssertionError with the reason if the run is not done."""
         return output_of(await self.run(which))

@@ -1,1 +1,1 @@
-"""When: what turns the outside world into events, and says which events wake an agent."""
+"""Triggers: they turn the outside world into events and decide which events wake an agent."""

@@ -13,7 +13,7 @@ from wakeful.errors import ConfigError
 from wakeful.triggers.schedule import Schedule, read_timing
 from wakeful.triggers.zones import local, moment_of, zone_named
 
-# Where time begins to be counted, and where the calendar has room for every zone.
+# Time is counted from the first year; in the last one the calendar still has room for every zone.
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 
@@ -37,7 +37,7 @@ class At:
 
     def describe(self) -> str:
         wall = local(self.moment, zone_named(self.zone, where="at"))
-        # Without an offset the second showing of a time could not be told from the first.
+        # Without the offset, the second showing of a time would read like the first.
         shown = wall if wall.fold else wall.replace(tzinfo=None)
         spec = "auto" if wall.second or wall.microsecond else "minutes"
         return f'at("{shown.isoformat(timespec=spec)}", tz="{self.zone}")'
@@ -49,15 +49,15 @@ class At:
 def at(time: str | datetime, *, tz: str | ZoneInfo | None = None, **options: Any) -> Schedule:
     """Wake once, at this time: a datetime, or a text like "2026-12-24T18:00".
 
-    Without an offset it is read from the clock on the wall in `tz`: a time that the clock shows twice is the first of the two, one
-    that it jumps over is the moment at which it jumps. Options, as for `cron` and `every`: name, overlap, catch_up, max_age,
-    max_count, grace, jitter, expires.
+    Without an offset it is local time in `tz`: a time that occurs twice means the first of the two, a time that the clock skips
+    means the moment at which it jumps. Options, as for `cron` and `every`: name, overlap, catch_up, max_age, max_count, grace,
+    jitter, expires.
     """
     where = f"at({time!r})"
     wall = _read(time, where=where)
     if not FIRST_YEAR <= wall.year <= LAST_YEAR:
-        raise ConfigError(f"{where}: the year is {wall.year}: {FIRST_YEAR} to {LAST_YEAR}")
-    # A datetime that names its zone is shown in it.
+        raise ConfigError(f"{where}: the year is {wall.year}, but must be from {FIRST_YEAR} to {LAST_YEAR}")
+    # A datetime with a zone is shown in that zone.
     zone = zone_named(wall.tzinfo if tz is None and isinstance(wall.tzinfo, ZoneInfo) else tz, where=where)
     on_the_wall = wall.tzinfo if isinstance(wall.tzinfo, ZoneInfo) else zone if wall.tzinfo is None else None
     moment = from_datetime(wall) if on_the_wall is None else moment_of(wall, on_the_wall)
@@ -70,7 +70,7 @@ def _read(time: object, *, where: str) -> datetime:
         return time
     example = 'write at("2026-12-24T18:00"), or hand in a datetime'
     if not isinstance(time, str):
-        raise ConfigError(f"{where}: no time: {example}")
+        raise ConfigError(f"{where}: not a time: {example}")
     words = time.strip()
     try:
         return datetime.fromisoformat(words)
@@ -79,7 +79,7 @@ def _read(time: object, *, where: str) -> datetime:
     try:
         daily = time_of_day.fromisoformat(words.removeprefix("T"))
     except ValueError:
-        raise ConfigError(f"{where}: no time: {example}") from None
+        raise ConfigError(f"{where}: not a time: {example}") from None
     raise ConfigError(
-        f'{where}: a time without its day: {example}; every day at that time is cron("{daily.minute} {daily.hour} * * *")'
+        f'{where}: a time without a day: {example}; for every day at that time, use cron("{daily.minute} {daily.hour} * * *")'
     )

@@ -1,6 +1,6 @@
-"""What a trigger is to the rest: something that says of an event whether it wakes an agent.
+"""The trigger contract: a trigger says whether an event wakes an agent.
 
-A trigger decides when. It knows nothing of the work: neither the agent nor the run ever appears here.
+A trigger decides when. It knows nothing about the work: neither agents nor runs appear here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wakeful.model import Event
 
 @runtime_checkable
 class Trigger(Protocol):
-    """What an agent takes, one or more of them. Triggers are values: frozen, comparable, made at import without effect."""
+    """What an agent declares, one or more. Triggers are values: frozen, comparable, created at import without side effects."""
 
     @property
     def type(self) -> str:
@@ -22,21 +22,21 @@ class Trigger(Protocol):
 
     @property
     def source(self) -> str | None:
-        """The only source whose events it takes; None: whoever sent them."""
+        """The only source whose events it takes; None: any source."""
         ...
 
     @property
     def where(self) -> str | None:
-        """Its condition, None if the type alone decides."""
+        """Its condition; None if the type alone decides."""
         ...
 
     @property
     def carries_data(self) -> bool:
-        """Whether its events bring data; a handler with a typed parameter needs one that does."""
+        """Whether its events carry data; a handler with a typed parameter needs a trigger that does."""
         ...
 
     def describe(self) -> str:
-        """How a person would write it: shown in listings and reasons."""
+        """The trigger as a person would write it, for listings and reasons."""
         ...
 
     def matches(self, event: Event) -> Match:

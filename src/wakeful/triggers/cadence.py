@@ -1,10 +1,10 @@
-"""How well a schedule keeps its time: how late it fires, and how often it really does.
+"""How well a schedule keeps its times: how late it fires, and its real interval.
 
     configured   ├────┼────┼────┼────┼────┤      every 10 m
     real         ├──────┼───────┼─────────┤      every 17 m
 
-Both are counted over the same stretch, from the first to the last of the occurrences that are looked at: so nights and weekends that
-a rule leaves out are no drift, and occurrences that were skipped or missed between them are.
+Both intervals are computed over the same stretch, from the first to the last occurrence given. So nights and weekends that
+the rule leaves out do not count as drift, and skipped or missed occurrences in between do.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from statistics import median_low
 from wakeful.clock import Microseconds
 from wakeful.triggers.schedule import Rule
 
-# So many occurrences are counted of the stretch, from its beginning.
+# At most this many occurrences of the stretch are counted, from its beginning.
 MOST_OCCURRENCES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class FiredOccurrence:
-    """An occurrence, and when it was fired."""
+    """An occurrence and the time at which it fired."""
 
     scheduled_for: Microseconds
     at: Microseconds
@@ -30,7 +30,7 @@ class FiredOccurrence:
 
 @dataclass(frozen=True, slots=True)
 class Cadence:
-    """What the last occurrences show. The intervals are None as long as there are not two of them."""
+    """What the last occurrences show. The intervals are None while there are fewer than two occurrences."""
 
     occurrences: int = 0
     late: Microseconds | None = None  # the last one
@@ -40,12 +40,12 @@ class Cadence:
 
     @property
     def drift(self) -> float | None:
-        """By which part the real interval is longer than the configured one: 0.4 for 14 instead of 10 minutes."""
+        """How much longer the real interval is than the configured one: 0.4 for 14 instead of 10 minutes."""
         return self.real / self.configured - 1 if self.real is not None and self.configured else None
 
 
 def cadence_of(rule: Rule, offset: Microseconds, occurrences: Sequence[FiredOccurrence]) -> Cadence:
-    """`occurrences` in order of time; `offset` is how much later than its occurrences the schedule means to fire."""
+    """The cadence of `occurrences`, in order of time; `offset` is the delay (jitter) with which the schedule fires."""
     if not occurrences:
         return Cadence()
     late = [max(0, one.at - one.scheduled_for - offset) for one in occurrences]

@@ -1,4 +1,4 @@
-"""The names of days and months, and moments in words: "on Mon 16 Nov 2026 09:00 Europe/London (in 12 h 5 m)"."""
+"""Names of days and months, and moments written for people: "on Mon 16 Nov 2026 09:00 Europe/London (in 12 h 5 m)"."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MONTHS = (
 
 
 def in_words(moment: Microseconds, zone: ZoneInfo, now: Microseconds | None = None) -> str:
-    """A moment for people, on the wall of its zone; with `now`, how far away it is too."""
+    """A moment as local time of the zone, for people; with `now`, also how far away it is."""
     shown = f"on {shown_day(local(moment, zone))} {shown_clock(local(moment, zone).time())} {zone.key}"
     if now is None:
         return shown
@@ -35,7 +35,7 @@ def in_words(moment: Microseconds, zone: ZoneInfo, now: Microseconds | None = No
 
 
 def name_among(word: str, names: tuple[str, ...]) -> int | None:
-    """Which of the names a word is, in full or by its first letters, three or more."""
+    """The position of the name that a word stands for, in full or abbreviated to three or more letters; None if none."""
     start = word.removesuffix(".")
     return None if len(start) < 3 else next((place for place, name in enumerate(names) if name.startswith(start)), None)
 

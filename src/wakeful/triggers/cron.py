@@ -1,8 +1,8 @@
-"""`cron("0 8 * * 1-5", tz="Europe/London")`: the five fields of crontab, by the clock on the wall.
+"""`cron("0 8 * * 1-5", tz="Europe/London")`: the five fields of crontab, in local time.
 
-On days on which clocks change it does as Debian's cron does. Lines whose minute or hour begins with a star follow the clock on
-the wall: what it never shows does not happen, what it shows twice happens twice. All other lines happen once: what falls into a
-gap happens when the clock has jumped, what is shown twice happens the first time.
+When clocks change, it behaves like Debian's cron. Expressions whose minute or hour begins with a star follow local time: a time
+that the clock skips does not occur, and a time that it shows twice occurs twice. All other expressions occur once: a skipped
+time occurs when the clock has jumped, a repeated time occurs the first time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from zoneinfo import ZoneInfo
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError
-from wakeful.triggers.fields import Fields, checked, read_fields
+from wakeful.triggers.fields import CronFields, checked, read_fields
 from wakeful.triggers.schedule import Schedule, read_timing
 from wakeful.triggers.zones import DAY, day_of, first_showing, showings, spans, zone_named
 
-# An expression without an occurrence for so long has none. The rarest are 40 years apart: the fifth Monday of a February, around 2100.
+# An expression with no occurrence for this long has none. The rarest are 40 years apart: a fifth Monday in February, around 2100.
 YEARS = 50
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -33,7 +33,7 @@ class Cron:
     expression: str
     zone: str
     _zone: ZoneInfo = field(init=False, repr=False, compare=False)
-    _fields: Fields = field(init=False, repr=False, compare=False)
+    _fields: CronFields = field(init=False, repr=False, compare=False)
 
     kind: ClassVar[str] = "cron"
 
@@ -60,8 +60,8 @@ class Cron:
         return None
 
     def _blurred(self, day: int) -> bool:
-        """Whether occurrences of the days beside it may lie among those of a day: where a clock is set back over midnight, the day after
-        begins before this one is over.
+        """Whether occurrences of the neighbouring days may lie among those of this day: if a clock is set back over midnight, the
+        next day begins before this one is over.
         """
         return len(spans(day, self._zone)) > 1
 
@@ -74,7 +74,7 @@ class Cron:
         return count, seen
 
     def _from(self, first: Microseconds) -> Iterator[Microseconds]:
-        """All occurrences in their order: the same that `next` finds, but many at a time."""
+        """All occurrences in order: the same that `next` finds, but computed a day at a time."""
         held: Sequence[Microseconds] = ()
         for day in self._days(day_of(first, self._zone) - 1):
             dawn = day * DAY - max(offset for _, _, offset in spans(day, self._zone))
@@ -95,7 +95,7 @@ class Cron:
         return start + times[place - 1] if place else None
 
     def _on(self, day: int) -> tuple[Microseconds, Sequence[Microseconds]]:
-        """The occurrences of a day on the wall: its start, and their distances from it."""
+        """The occurrences of a local day: its start, and their distances from it."""
         if not self._fields.take(date.fromordinal(_EPOCH + day)):
             return 0, ()
         midnight = day * DAY
@@ -108,9 +108,9 @@ class Cron:
         return 0, sorted({first_showing(wall, self._zone) for wall in walls})
 
     def _days(self, day: int, step: int = 1) -> Iterator[int]:
-        """The days on the wall that the fields take, from this one on, or back."""
+        """The local days that the fields select, forward or backward from this one."""
         current = date.fromordinal(_EPOCH + day)
-        # The calendar ends, and days beside the last one must still be in it.
+        # The calendar is finite, and the neighbours of the last day must still be in it.
         first, last = max(current.year - YEARS, 2), min(current.year + YEARS, 9998)
         while first <= current.year <= last:
             if not self._fields.take_month(current):
@@ -133,7 +133,7 @@ def _month_after(day: date) -> date:
 
 
 def cron(expression: str, *, tz: str | ZoneInfo | None = None, **options: Any) -> Schedule:
-    """Wake at the times of a crontab line's five fields, or of `@daily` and its like, by the clock on the wall in `tz`.
+    """Wake at the times of a crontab line's five fields, or of `@daily` and its like, in local time of `tz`.
 
     Options, as for `every` and `at`: name, overlap, catch_up, max_age, max_count, grace, jitter, expires, starts_within,
     ends_within.
@@ -142,6 +142,6 @@ def cron(expression: str, *, tz: str | ZoneInfo | None = None, **options: Any) -
     words = checked(expression, where=where)
     rule = Cron(words, zone_named(tz, where=where).key)
     if rule.next(0) is None:
-        raise ConfigError(f"{where}: it never fires: no day within {YEARS} years fits all of its fields")
+        raise ConfigError(f"{where}: it never fires: no day within {YEARS} years matches all of its fields")
     timing, name = read_timing(options, where=where)
     return Schedule(rule, timing, name)

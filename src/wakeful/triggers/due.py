@@ -1,10 +1,10 @@
-"""What becomes of the occurrences that are due: a pure answer, from the rule, the row, the time, and whether the last run is over.
+"""What happens to due occurrences: a pure decision from the rule, the row, the time, and whether the last run has ended.
 
-    next_at ── … ── latest due ──┬── within grace ──┬── the last run is over ──► the latest fires, those before it coalesce
-                                 │                  └── it is not             ──► they queue, or are skipped
-                                 └── too late       ──────────────────────────► missed, and somebody hears of it
+    next_at ── … ── latest due ──┬── within grace ──┬── last run ended   ──► the latest fires, earlier ones coalesce into it
+                                 │                  └── still in progress ──► they queue, or are skipped
+                                 └── too late       ──────────────────────► missed, and an alarm is raised
 
-`queued` are occurrences that came in time and wait for a run: they go as one, with whatever else is due by then, once it is over.
+`queued` occurrences came in time and wait for a run to end. Then they fire as one, together with others that are due by then.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from wakeful.clock import Microseconds, readable, to_text
 from wakeful.stores.timing import DueOccurrence, OccurrenceRecord, Span, StoredSchedule
 from wakeful.triggers.schedule import Rule, Schedule
 
-# So many occurrences are counted at a time. Whoever comes back after a year does not keep all others waiting.
+# At most this many occurrences are counted at a time, so that a schedule that was off for a year does not delay the others.
 MOST_OCCURRENCES = 20_000
-NOBODY_THERE = "nobody was there to fire it in time"
+NO_WORKER_IN_TIME = "no worker was running to fire it in time"
 
 
 @dataclass(slots=True)
 class Decided:
-    """What is to be stored of a schedule."""
+    """The decision about a schedule, to be stored."""
 
     next_at: Microseconds | None
     records: list[OccurrenceRecord] = field(default_factory=list)
@@ -37,21 +37,21 @@ class Decided:
 
 
 def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset: Microseconds) -> Decided | None:
-    """What becomes of what is due now; None where nothing changes."""
+    """The decision about the occurrences that are due now; None if nothing changes."""
     rule, timing = schedule.rule, schedule.timing
     until = now - offset
     verdict = Decided(stored.next_at, queued=stored.queued, waits_for=stored.waits_for)
-    # Rules of zones change: what was an occurrence when it was written down may be none any more.
+    # Time zone rules change: a stored occurrence may no longer be one.
     first = None if stored.next_at is None else rule.next(stored.next_at - 1)
     verdict.next_at = first
     due: Span | None = None
     last_of_all = until
-    # Where others wait for a run already, whatever comes waits with them, late or not: it costs no run of its own.
+    # While others already wait for a run, new occurrences wait with them, late or not: they need no run of their own.
     joins = stored.queued is not None and stored.open_run is not None
     if first is not None and first <= until:
         last_of_all = rule.previous(until + 1) or first
         if timing.catch_up == "all":
-            _go(schedule, stored, verdict, None)  # what waits is older
+            _go(schedule, stored, verdict, None)  # queued occurrences are older
             _all_of_them(schedule, verdict, first, last_of_all, until)
             return verdict
         if timing.catch_up == "none" and not joins:
@@ -67,7 +67,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
         _miss(verdict, due)
         due = None
     elif due is not None and due.last < last_of_all:
-        # There are more of them: these go along with the latest, which is found when the rest has been counted.
+        # More occurrences follow: these join the latest one, which is found when the rest has been counted.
         due = _to_keep(rule, due)
         verdict.queued = due if verdict.queued is None else verdict.queued.and_then(due)
         verdict.waits_for = stored.waits_for or ""
@@ -78,7 +78,7 @@ def judge(schedule: Schedule, stored: StoredSchedule, now: Microseconds, offset:
 
 
 def _go(schedule: Schedule, stored: StoredSchedule, verdict: Decided, due: Span | None) -> Decided:
-    """What came in time: fire it, or let it wait, or skip it."""
+    """Fire, queue or skip the occurrences that came in time."""
     rule, overlap = schedule.rule, schedule.timing.overlap
     queued = verdict.queued
     pending = due if queued is None else queued.and_then(due)
@@ -107,7 +107,7 @@ def coalesce(rule: Rule, pending: Span) -> DueOccurrence:
 
 
 def _to_keep(rule: Rule, span: Span) -> Span:
-    """With the last but one of its occurrences: when they are fired, the rule may be another one."""
+    """The span with its last but one occurrence filled in: when it fires, the rule may have changed."""
     if span.count == 1 or span.before is not None:
         return span
     before = rule.previous(span.last)
@@ -115,12 +115,12 @@ def _to_keep(rule: Rule, span: Span) -> Span:
 
 
 def _miss(verdict: Decided, span: Span) -> None:
-    verdict.records.append(OccurrenceRecord("missed", span, NOBODY_THERE))
+    verdict.records.append(OccurrenceRecord("missed", span, NO_WORKER_IN_TIME))
     verdict.missed = span if verdict.missed is None else verdict.missed.and_then(span)
 
 
 def _missed_before(rule: Rule, verdict: Decided, first: Microseconds, boundary: Microseconds) -> Microseconds | None:
-    """Those that lie too far back are missed, as many as are counted at a time; the one after them."""
+    """Mark occurrences before the boundary as missed, up to MOST_OCCURRENCES; returns the next occurrence after them."""
     last = rule.previous(boundary)
     if last is None or last < first:
         return first
@@ -132,7 +132,7 @@ def _missed_before(rule: Rule, verdict: Decided, first: Microseconds, boundary: 
 def _all_of_them(
     schedule: Schedule, verdict: Decided, first: Microseconds, last: Microseconds, until: Microseconds
 ) -> None:
-    """Each occurrence fires, but for those that are too old or too many."""
+    """Fire each occurrence, except those that are too old or too many."""
     rule, timing = schedule.rule, schedule.timing
     chosen: list[Microseconds] = []
     occurrence: Microseconds | None = last
@@ -155,7 +155,7 @@ def _all_of_them(
 
 
 def put_off(verdict: Decided) -> None:
-    """Who cannot fire (it has none of the code, or is about to change the rule) leaves what would fire to whoever can."""
+    """Queue what would fire, for a caller that cannot fire: it lacks the agents' code, or is about to change the rule."""
     for one in verdict.occurrences:
         verdict.queued = one.span if verdict.queued is None else verdict.queued.and_then(one.span)
     if verdict.occurrences:
@@ -164,8 +164,8 @@ def put_off(verdict: Decided) -> None:
 
 
 def covered(rule: Rule, one: DueOccurrence, last_fired: Microseconds | None) -> Microseconds:
-    """Where the interval begins that an occurrence covers: at the occurrence before the first one that went into it, but where the
-    last one that was fired ended, if the rule was another one then.
+    """Start of the interval that an occurrence covers: the occurrence before the first one that was coalesced into it, but not
+    earlier than the end of the last one fired, in case the rule was different then.
     """
     first = one.scheduled_for if one.coalesced is None else one.coalesced.first
     before = rule.previous(first)
@@ -175,12 +175,12 @@ def covered(rule: Rule, one: DueOccurrence, last_fired: Microseconds | None) -> 
 
 
 def missed_text(name: str, span: Span, *, now: Microseconds) -> str:
-    """What somebody hears of occurrences that nobody kept."""
+    """The text of the alarm about missed occurrences."""
     if span.count == 1:
         what = f"its occurrence of {to_text(span.first)}"
     else:
         what = f"{span.count:,} occurrences, from {to_text(span.first)} to {to_text(span.last)}"
     return (
-        f"schedule {name} missed {what}: nobody was there to fire in time (the last one is {readable(now - span.last)} ago). "
-        f"`wakeful schedules show {name}` tells more, `wakeful backfill` does them"
+        f"schedule {name} missed {what}: no worker was running to fire in time (the last was due {readable(now - span.last)} ago). "
+        f"See `wakeful schedules show {name}`; run them with `wakeful backfill`"
     )

@@ -1,8 +1,8 @@
-"""An endpoint: all webhooks of one path, and what a request to it becomes.
+"""An endpoint: all webhooks of one path, and how a request to it becomes events.
 
-    request ──► verifier.verify ──► verifier.read ──► type ──► id ──► data= ──► event, its other names, an answer
+    request ──► verifier.verify ──► verifier.read ──► type ──► id ──► data= ──► event, its aliases, an answer
 
-No input or output, and nothing is stored here. What cannot become an event raises InvalidEvent.
+No I/O, and nothing is stored here. Raises InvalidEvent if a request cannot become an event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Aliases = tuple[str, ...]
 
 
 class Brought(NamedTuple):
-    """A thing that a request brought: its event, the further names by which that is known, and what the sender must hear."""
+    """One event of a request, its aliases, and the answer that the sender expects."""
 
     event: Event
     aliases: Aliases
@@ -39,7 +39,7 @@ class Brought(NamedTuple):
 
 
 class DeclaresWebhooks(Protocol):
-    """What an agent is to this."""
+    """The parts of an agent that endpoints read."""
 
     @property
     def name(self) -> str: ...
@@ -52,7 +52,7 @@ class DeclaresWebhooks(Protocol):
 
 
 class Endpoint:
-    """One path. `webhooks` are those of all agents that name it, and say the same of it."""
+    """One path. `webhooks` are those of all agents that name it; they agree about its options."""
 
     def __init__(self, webhooks: Sequence[Webhook]) -> None:
         first = webhooks[0]
@@ -66,22 +66,22 @@ class Endpoint:
         self._identify = read_identity(first.id, where=first.place)
         self._mapping = read_mapping(first.data, where=first.place)
         self.headers = kept_headers(first)
-        # Those of our own look at what they read (connect/verifiers/reading.py); to look twice would cost as much as the parsing.
+        # Our own verifiers check what they parse (connect/verifiers/reading.py); a second check would cost as much as parsing.
         self._looked_at = type(first.verify).__module__.startswith("wakeful.connect.")
         self._plain = type(first.verify).__module__.startswith("wakeful.")
 
     def challenge(self, request: WebhookRequest) -> Challenge | None:
-        """The answer to a verified request that is no event but a question."""
+        """The answer to a verified request that is a challenge and not an event."""
         with unreadable():
             return self.verifier.challenge(request)
 
     def read(self, request: WebhookRequest) -> list[Brought]:
-        """What a verified request says: one thing, unless the sender puts several into one request."""
+        """The events of a verified request: usually one, more if the sender puts several into one request."""
         with unreadable():
             delivered = self.verifier.read_all(request)
             brought = [self._bring(request, told) for told in delivered]
         if len(brought) > 1 and any(one.aliases for one in brought):
-            message = f"verify={self.verifier.name} gives further names to several events of one request, which would be taken for one"
+            message = f"verify={self.verifier.name} gives aliases to several events of one request, which would make them one event"
             raise InvalidEvent(message, field="aliases")
         return brought
 
@@ -96,17 +96,17 @@ class Endpoint:
             apply_mapping(self._mapping, event)
         elif not self._looked_at:
             refuse_faults(event.data, depth=DEPTH_LIMIT, inside=("data",))
-            if not self._plain:  # somebody else's may give what only looks like JSON
+            if not self._plain:  # a foreign verifier may return objects that only look like JSON
                 event.data = plain(event.data)
                 refuse_faults(event.data, depth=DEPTH_LIMIT, inside=("data",))
         return Brought(event, told.aliases, told.answer)
 
     def _type(self) -> str:
-        """The type of an event whose sender tells none."""
+        """The type of an event whose sender names none."""
         if len(self._named) > 1:
             message = (
-                f"the sender tells no type, and agents name several ({', '.join(self._named)}): name one of them in all, and tell "
-                "events apart with where="
+                f"the sender names no type, and the agents name several ({', '.join(self._named)}): use one type in all of them, "
+                "and tell events apart with where="
             )
             raise InvalidEvent(message, field="type")
         return self._named[0] if self._named else RECEIVED
@@ -115,7 +115,7 @@ class Endpoint:
 def kept_headers(webhook: Webhook) -> frozenset[str] | None:
     """The headers, in lower case, that verification and routing of this path read; None if its verifier does not declare them.
 
-    Quarantine keeps no other header of its requests: among those may be a credential under a name that only a proxy knows.
+    Quarantine keeps no other header: one of them may be a credential under a name that only a proxy knows.
     """
     reads = webhook.verify.reads()
     if reads is None:
@@ -126,18 +126,18 @@ def kept_headers(webhook: Webhook) -> frozenset[str] | None:
 
 @contextlib.contextmanager
 def unreadable() -> Iterator[None]:
-    """Whatever a sender sends and a verifier does with it: it is kept, and the reason is said."""
+    """Turn any exception of a verifier into InvalidEvent, so that the input is kept with a reason."""
     try:
         yield
     except InvalidEvent:
         raise
     except Exception as error:
-        message = f"it could not be read: {type(error).__name__}: {words_of(error)}"
+        message = f"unreadable: {type(error).__name__}: {words_of(error)}"
         raise InvalidEvent(message) from error
 
 
 def refuse_attributes(event: Event, told: Delivered) -> None:
-    """They come out of headers and bodies, and are held to what every event is held to."""
+    """Check attributes that come from headers and bodies against the limits of every event."""
     refuse_text("id", event.id)
     refuse_text("type", event.type)
     if event.subject is not None:
@@ -149,7 +149,7 @@ def refuse_attributes(event: Event, told: Delivered) -> None:
             message = f"{name!r:.100} is not the name of an attribute"
             raise InvalidEvent(message, field="extensions")
         if name in ATTRIBUTES:
-            message = f"{name} is no extension: every event has it"
+            message = f"{name} is not an extension: it is an attribute of every event"
             raise InvalidEvent(message, field="extensions")
         if type(value) is str:
             refuse_text(name, value)
@@ -161,7 +161,7 @@ def refuse_attributes(event: Event, told: Delivered) -> None:
     if not all(type(alias) is str for alias in told.aliases):
         raise InvalidEvent("aliases are not all text", field="aliases")
     if told.answer is not None and not isinstance(told.answer, Answer):
-        raise InvalidEvent("answer is no Answer", field="answer")
+        raise InvalidEvent("answer is not an Answer", field="answer")
 
 
 def refuse_text(name: str, text: Any) -> None:
@@ -184,7 +184,7 @@ def moment(time: datetime) -> datetime:
 
 
 def webhooks_of(agents: Iterable[DeclaresWebhooks]) -> dict[str, list[tuple[DeclaresWebhooks, Webhook]]]:
-    """Who names which path."""
+    """The webhooks of each path, with their agents."""
     found: dict[str, list[tuple[DeclaresWebhooks, Webhook]]] = {}
     for agent in agents:
         for trigger in agent.triggers:
@@ -194,7 +194,7 @@ def webhooks_of(agents: Iterable[DeclaresWebhooks]) -> dict[str, list[tuple[Decl
 
 
 def endpoint_problems(agents: Iterable[DeclaresWebhooks]) -> list[str]:
-    """Where two agents say different things of one path, or the same source of two. Each one line, with both places."""
+    """Conflicts: two agents differ about one path, or give two paths one source. One line each, with both places."""
     agents = list(agents)
     problems = []
     for path, named in webhooks_of(agents).items():
@@ -205,7 +205,7 @@ def endpoint_problems(agents: Iterable[DeclaresWebhooks]) -> list[str]:
                 problems.append(
                     f'webhook("{path}"): agents {first_agent.name} ({first_agent.written_at}) and {agent.name} '
                     f"({agent.written_at}) differ in {', '.join(f'{name}=' for name in differing)}: one path is one endpoint, so "
-                    "say the same in both, or give one of them another path"
+                    "use the same options in both, or give one of them another path"
                 )
                 break
     firsts: dict[str, tuple[DeclaresWebhooks, Webhook]] = {}
@@ -213,17 +213,17 @@ def endpoint_problems(agents: Iterable[DeclaresWebhooks]) -> list[str]:
         agent, one = named[0]
         first_agent, first = firsts.setdefault(one.source, named[0])
         if first.path != path:
-            # What wakes an agent is told by the source: one that wants a signature would hear what anybody says at the other path.
+            # The source decides which agents wake: an agent that requires a signature would get unsigned requests to the other path.
             problems.append(
                 f'webhook("{path}"): agents {first_agent.name} ({first_agent.written_at}) and {agent.name} ({agent.written_at}) give '
-                f'two paths the source "{one.source}": what came by {first.path} would wake those of {path}, so name another '
+                f'two paths the source "{one.source}": requests to {first.path} would wake agents of {path}, so set another '
                 "source= in one of them"
             )
     return problems
 
 
 def read_endpoints(agents: Iterable[DeclaresWebhooks]) -> Mapping[str, Endpoint]:
-    """All endpoints of an app, by path. ConfigError where two agents do not agree about one."""
+    """All endpoints of an app, by path. Raises ConfigError if two agents disagree about one."""
     declared = list(agents)
     for message in endpoint_problems(declared):
         raise ConfigError(message)
@@ -231,7 +231,7 @@ def read_endpoints(agents: Iterable[DeclaresWebhooks]) -> Mapping[str, Endpoint]
 
 
 def missing_secrets(endpoints: Iterable[Endpoint]) -> list[str]:
-    """What verifiers would not find here, so that a server would refuse to start."""
+    """The secrets that verifiers would not find here; a server would refuse to start without them."""
     found = []
     for one in endpoints:
         try:

@@ -1,10 +1,10 @@
-"""`every("30m", active="08:00-20:00", days="mon-fri")`: at a steady interval.
+"""`every("30m", active="08:00-20:00", days="mon-fri")`: at a regular interval.
 
-With `active` or `days` it begins anew at the start of each active day:
+With `active` or `days`, the interval restarts at the beginning of each active day:
 
     every("5h", active="08:00-20:00")        08:00   13:00   18:00 │ 08:00   13:00   18:00 │ 08:00 …
 
-The start and the end are read from the clock on the wall, the end itself is out; between them intervals are absolute.
+Start and end are local times and the end is exclusive; the intervals between them are absolute time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from wakeful.triggers.schedule import LONGEST, Schedule, read_timing
 from wakeful.triggers.zones import DAY, day_of, first_showing, zone_named
 
 MINUTE: Microseconds = 60 * SECOND
-THURSDAY = 3  # which 1970 began with
-# Every day of the week comes within seven days, and a clock that jumps over a whole window does so once in months.
+THURSDAY = 3  # 1970-01-01 was a Thursday
+# Every weekday comes within seven days. A clock change that skips a whole window happens once in months.
 REACH = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Occurrences at an interval, counted from 1970 UTC; inside hours or on some days only, from the start of each such day."""
+    """Occurrences at an interval, counted from 1970 UTC; with hours or days, counted from the start of each active day."""
 
     interval: Microseconds
     zone: str
@@ -40,7 +40,7 @@ class Every:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_zone", zone_named(self.zone, where="every"))
-        # Out of JSON they come as lists.
+        # JSON has lists, not tuples.
         object.__setattr__(self, "active", self.active and tuple(self.active))
         object.__setattr__(self, "days", self.days and tuple(self.days))
 
@@ -69,7 +69,7 @@ class Every:
         count, seen = 0, first
         occurrence: Microseconds | None = first
         while occurrence is not None and occurrence <= last and count < most:
-            # A day at a time, however many they are.
+            # One day at a time, however many occurrences it has.
             end = next(end for start, end in self._windows(occurrence, step=1) if start <= occurrence < end)
             steps = (min(last, end - 1) - occurrence) // self.interval + 1
             count, seen = count + steps, occurrence + (steps - 1) * self.interval
@@ -81,13 +81,13 @@ class Every:
         return self.active is None and self.days is None
 
     def _windows(self, moment: Microseconds, *, step: int) -> Iterator[tuple[Microseconds, Microseconds]]:
-        """The active part of each day, from the one before a moment on, or from the one after it back."""
+        """The active part of each day, forward from the day before a moment, or backward from the day after it."""
         start, end = self.active or (0, MINUTES)
         begin = day_of(moment, self._zone) - step
         for day in range(begin, begin + step * REACH, step):
             if self.days is None or (day + THURSDAY) % 7 in self.days:
                 midnight = day * DAY
-                # What a jump of the clock leaves out has no length, and so no occurrence.
+                # A window that a clock change skips has length zero, and so no occurrence.
                 yield (
                     first_showing(midnight + start * MINUTE, self._zone),
                     first_showing(midnight + end * MINUTE, self._zone),
@@ -125,12 +125,12 @@ def every(
     except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"{where}: {error}") from None
     if span < SECOND:
-        raise ConfigError(f'{where}: an interval is a second or more: write every("1s")')
+        raise ConfigError(f'{where}: the shortest interval is one second: write every("1s")')
     if span > LONGEST:
-        raise ConfigError(f"{where}: an interval is {written(LONGEST)} or less")
+        raise ConfigError(f"{where}: the longest interval is {written(LONGEST)}")
     if span > DAY and not (active is None and days is None):
         raise ConfigError(
-            f"{where}: with active or days it begins anew on each day, so that an interval longer than a day would be a day: "
+            f"{where}: with active or days the interval restarts each day, so an interval longer than a day would be one day: "
             'write every("1d"), or leave them out'
         )
     rule = Every(

@@ -1,7 +1,7 @@
-"""The five fields of crontab: read by cronsim, and refused with the field that is wrong and what it may be.
+"""The five fields of crontab: parsed by cronsim; errors name the wrong field and its allowed values.
 
-cronsim also walks from occurrence to occurrence, but is not used for that: on days on which clocks change it can name a moment that lies
-before the one it was asked for, jump over hours where the clock moves by thirty minutes, and go back by another way than it came.
+cronsim can also walk from occurrence to occurrence, but is not used for that: when clocks change it can return a moment before the
+one it was asked for, skip hours where the clock moves by thirty minutes, and walk back differently than forward.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAMED = {
 
 LONGEST = 500
 
-# As crontab orders them: what each is called, and what it may be.
+# In crontab's order: the name of each field and its allowed values.
 _FIELDS = {
     Field.MINUTE: ("minute", "0 to 59"),
     Field.HOUR: ("hour", "0 to 23"),
@@ -42,11 +42,11 @@ _FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
-    """What the fields say: the times of a day, and the days."""
+class CronFields:
+    """The parsed fields: the times of a day, and the days."""
 
-    times: tuple[Microseconds, ...]  # since midnight on the wall
-    wild: bool  # the minute or the hour begins with a star: Debian's cron then follows the clock on the wall
+    times: tuple[Microseconds, ...]  # since local midnight
+    wild: bool  # the minute or the hour begins with a star: Debian's cron then follows local time
     _read: CronSim
 
     def take_month(self, day: date) -> bool:
@@ -56,32 +56,32 @@ class Fields:
         return day.month in self._read.months and self._read.match_day(day)
 
 
-def read_fields(expression: str) -> Fields:
-    """The fields of an expression that `checked` let pass."""
+def read_fields(expression: str) -> CronFields:
+    """The fields of an expression that `checked` accepted."""
     parts = NAMED.get(expression, expression).split()
     read = CronSim(" ".join(parts), datetime(1970, 1, 1))  # noqa: DTZ001 only its fields are used
     times = tuple((hour * 60 + minute) * 60 * SECOND for hour in sorted(read.hours) for minute in sorted(read.minutes))
-    return Fields(times, parts[0].startswith("*") or parts[1].startswith("*"), read)
+    return CronFields(times, parts[0].startswith("*") or parts[1].startswith("*"), read)
 
 
 def checked(expression: object, *, where: str) -> str:
-    """The expression, with single spaces. ConfigError for what cannot be read, naming the field."""
+    """The expression, with single spaces. Raises ConfigError, naming the field that is wrong."""
     if not isinstance(expression, str):
-        raise ConfigError(f'{where}: the fields are a text, like cron("0 8 * * 1-5")')
+        raise ConfigError(f'{where}: the fields must be text, like cron("0 8 * * 1-5")')
     words = " ".join(storable(expression).split())
     if len(words) > LONGEST:
-        raise ConfigError(f"{where[:40]}…: {len(words):,} characters, and {LONGEST} are the most")
+        raise ConfigError(f"{where[:40]}…: {len(words):,} characters, but at most {LONGEST} are allowed")
     if words.startswith("@"):
         return _named(words.lower(), where=where)
     parts = words.split()
     if len(parts) == 6:
         raise ConfigError(
-            f"{where}: six fields, and there are five: minute, hour, day of month, month, day of week. Seconds are not taken: "
+            f"{where}: six fields instead of five: minute, hour, day of month, month, day of week. Seconds are not supported: "
             'leave them out, or write every("10s")'
         )
     if len(parts) != 5:
         raise ConfigError(
-            f"{where}: {_counted(len(parts))}, and there are five: minute, hour, day of month, month, day of week"
+            f"{where}: {_counted(len(parts))} instead of five: minute, hour, day of month, month, day of week"
         )
     for field, part in zip(_FIELDS, parts, strict=True):
         for term in part.split(","):
@@ -89,11 +89,11 @@ def checked(expression: object, *, where: str) -> str:
     try:
         CronSim(words, datetime(1970, 1, 1))  # noqa: DTZ001 only its fields are read
     except CronSimError:
-        # Each field by itself is right: there is no such day in any of the months.
+        # Each field is valid by itself, but no selected month has such a day.
         months = sorted(month for month in Field.MONTH.parse(parts[3].upper()) if isinstance(month, int))
         longest = max(DAYS_IN_MONTH[month] for month in months)
         raise ConfigError(
-            f"{where}: it never fires: the day of month is {parts[2]!r}, and month {parts[3]} has no more than {longest} days"
+            f"{where}: it never fires: the day of month is {parts[2]!r}, but month {parts[3]} has at most {longest} days"
         ) from None
     return words
 
@@ -102,9 +102,7 @@ def _named(name: str, *, where: str) -> str:
     if name in NAMED:
         return name
     if name == "@reboot":
-        raise ConfigError(
-            f"{where}: there is no @reboot: agents wake by events and times, not because a process starts"
-        )
+        raise ConfigError(f"{where}: there is no @reboot: agents wake on events and times, not when a process starts")
     raise ConfigError(f"{where}: there is no {name}.{did_you_mean(name, NAMED)}")
 
 
@@ -121,7 +119,7 @@ def _check(field: Field, term: str, given: str, *, where: str) -> None:
 
 
 def _advice(field: Field, term: str) -> str | None:
-    """What is wrong with a term whose numbers are right; None: they are not."""
+    """What is wrong with a term whose numbers are valid; None if a number is wrong."""
     values, slash, step = term.partition("/")
     if slash and not (step.isdecimal() and int(step) > 0):
         return "a step is a whole number from 1 on, like */5"

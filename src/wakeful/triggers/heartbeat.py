@@ -1,11 +1,11 @@
-"""HEARTBEAT.md: a checklist as people write it, and the checks that are in it.
+"""HEARTBEAT.md: a checklist that people write, and the checks in it.
 
-    # Desk                     text outside of the sections is for every check
+    # Desk                     text outside the sections applies to every check
     ## Inbox                   a section is a check; its name is `inbox`
-    every: 2h                  options stand right under the heading, up to the first line that is none
+    every: 2h                  options follow the heading directly, up to the first line that is not an option
     probe: unread_mail
 
-    Answer what is urgent.     the rest is what there is to do
+    Answer what is urgent.     the rest is the task
 
 Nothing runs here: bytes in, checks out, or a ConfigError that names the line.
 """
@@ -31,8 +31,8 @@ LARGEST_FILE = 256 * 1024
 LONGEST_NAME = 80
 COMMAND = "$"
 NO_COMMANDS = (
-    "this heartbeat runs no commands (commands=False, the default): with them, everybody who can edit the file has a shell. Name a "
-    "function (`probe: name`), or allow commands with app.heartbeat(…, commands=True)"
+    "this heartbeat runs no commands (commands=False, the default): commands would give everyone who can edit the file a shell. "
+    "Name a function (`probe: name`), or allow commands with app.heartbeat(…, commands=True)"
 )
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
@@ -45,7 +45,7 @@ Kind = Literal["heading", "option", "text"]
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """What holds for a section that says nothing else, and what its options may name."""
+    """The defaults of a section, and the names that its options may use."""
 
     every: Duration = "30m"
     active: str | None = None
@@ -54,13 +54,13 @@ class Usual:
     timeout: Microseconds = 600 * SECOND
     session: str = "heartbeat"
     probes: Collection[str] = ()
-    checklist: bool = True  # is there somebody for sections without a probe?
-    commands: bool = False  # may a probe be a command?
+    checklist: bool = True  # there is a function for sections without a probe
+    commands: bool = False  # a probe may be a command
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section: what there is to look after, and how often."""
+    """One section: what to check, and how often."""
 
     name: str
     title: str
@@ -84,27 +84,27 @@ class HeartbeatFile:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A file that is kept in force: what `app.heartbeat` declares."""
+    """A file whose checks are kept up to date as schedules: what `app.heartbeat` declares."""
 
     name: str
     path: Path
     usual: Usual
     checklist: Callable[..., Any] | None = None
-    probes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # beside those of the whole app
+    probes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # in addition to those of the whole app
     deliver: str = "log"
     owner: str | None = None
-    environment: ChildEnvironment | None = None  # of the commands, where there may be some
+    environment: ChildEnvironment | None = None  # for the commands, if they are allowed
 
     @property
     def shown(self) -> str:
-        """The file as a person in the present folder would write it."""
+        """The path of the file, relative to the current folder if possible."""
         try:
             return str(self.path.relative_to(Path.cwd()))
         except ValueError:
             return str(self.path)
 
     def understood(self, content: bytes, probes: Collection[str]) -> HeartbeatFile:
-        """The file as it was read, where the app has these probes."""
+        """The parsed file; `probes` are those of the app."""
         known = {*probes, *self.probes}
         return read_heartbeat(content, file=self.shown, usual=replace(self.usual, probes=known))
 
@@ -118,7 +118,7 @@ class _Lines:
 
 
 def read_heartbeat(content: bytes, *, file: str, usual: Usual) -> HeartbeatFile:
-    """The checks of a file. ConfigError for the first thing that is wrong, with its line."""
+    """The checks of a file. Raises ConfigError for the first mistake, with its line."""
     preamble: list[str] = []
     found: list[_Lines] = []
     inside: _Lines | None = None
@@ -133,22 +133,22 @@ def read_heartbeat(content: bytes, *, file: str, usual: Usual) -> HeartbeatFile:
             if name == "#":  # a heading above the sections
                 inside = None
             elif name == "-":
-                raise ConfigError(f'{where}: a heading of a check is written "## {words}", not underlined')
+                raise ConfigError(f'{where}: write the heading of a check as "## {words}", not underlined')
             (preamble if inside is None else inside.text).append(words)
     sections: dict[str, Section] = {}
     for lines in found:
         section = _section(lines, file, usual)
         if (first := sections.get(section.name)) is not None:
             raise ConfigError(
-                f'{file}:{section.line}: there is a section "{first.title}" in line {first.line} already, and both would be '
-                f"check {section.name}: what a check remembers goes by its name. Give one of them another title"
+                f'{file}:{section.line}: there is already a section "{first.title}" in line {first.line}, and both would be '
+                f"check {section.name}: a check's memory is stored under its name. Give one of them another title"
             )
         sections[section.name] = section
     return HeartbeatFile(_trimmed(preamble), tuple(sections.values()))
 
 
 def data_of(file: HeartbeatFile, section: Section) -> dict[str, Any]:
-    """What the events of a check carry: all that is needed to do it, wherever that is done."""
+    """The data of a check's events: everything that any process needs to do the check."""
     return {
         "check": section.name,
         "title": section.title,
@@ -170,7 +170,7 @@ def check_name(title: str) -> str:
 
 def _decoded(content: bytes, file: str) -> str:
     if len(content) > LARGEST_FILE:
-        raise ConfigError(f"{file}: a heartbeat has at most {LARGEST_FILE:,} bytes, and this one has more")
+        raise ConfigError(f"{file}: larger than {LARGEST_FILE:,} bytes, the limit for a heartbeat")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -183,12 +183,12 @@ def _decoded(content: bytes, file: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ConfigError(f"{file}:{line}: there is a NUL character in it, and no database keeps one: remove it")
+        raise ConfigError(f"{file}:{line}: contains a NUL character, which databases cannot store: remove it")
     return text
 
 
 def _parts(text: str) -> Iterator[tuple[int, Kind, str, str]]:
-    """Each line with its number and what it is. Headings in code are code, and comments are not there."""
+    """Each line with its number and kind. Headings inside code blocks are text; comments are left out."""
     fence: str | None = None
     comment = False
     heading = 0  # the line of a heading whose options may still come
@@ -215,7 +215,7 @@ def _parts(text: str) -> Iterator[tuple[int, Kind, str, str]]:
                 yield number, "text", "#", line
             continue
         elif heading and (option := _OPTION.match(line.rstrip())) is not None:
-            # Below an empty line only what is known is an option: `Note: …` is how people write.
+            # After an empty line only known names are options: people also write `Note: …`.
             if heading == number - 1 or option[1].lower() in OPTIONS:
                 heading = number
                 yield number, "option", option[1].lower(), (option[2] or "").strip()
@@ -230,7 +230,7 @@ def _parts(text: str) -> Iterator[tuple[int, Kind, str, str]]:
 
 
 def _without_comments(line: str, *, comment: bool) -> tuple[str, bool]:
-    """The line without what is inside <!-- … -->, and whether a comment goes on behind it."""
+    """The line without <!-- … --> comments, and whether a comment continues on the next line."""
     kept = ""
     rest = line
     while rest:
@@ -250,7 +250,7 @@ def _enter(lines: _Lines, name: str, words: str, number: int, where: str) -> Non
             f'{where}: unknown option "{name}".{did_you_mean(name, OPTIONS)} If it is text, put an empty line above it'
         )
     if name in lines.options:
-        raise ConfigError(f"{where}: {name} is there twice, first in line {lines.options[name][1]}")
+        raise ConfigError(f"{where}: {name} is set twice, first in line {lines.options[name][1]}")
     if not words:
         raise ConfigError(f"{where}: {name} is empty: give it a value, or remove the line")
     lines.options[name] = words, number
@@ -261,13 +261,13 @@ def _section(lines: _Lines, file: str, usual: Usual) -> Section:
     name = check_name(lines.title)
     if not name or len(name) > LONGEST_NAME:
         raise ConfigError(
-            f'{where}: "{lines.title[:LONGEST_NAME]}" is no title of a check: it has letters or digits, and at most '
+            f'{where}: "{lines.title[:LONGEST_NAME]}" is not a title of a check: it needs letters or digits, at most '
             f"{LONGEST_NAME} of them"
         )
     probe, command = _probe(lines, file, usual)
     if probe is None and command is None and not usual.checklist:
         raise ConfigError(
-            f'{where}: section "{lines.title}" has no probe, and there is no checklist function that could do it: write '
+            f'{where}: section "{lines.title}" has no probe, and there is no checklist function for it: write '
             "`probe: name` under its heading, or app.heartbeat(…, checklist=function)"
         )
     spacing, schedule = _schedule(lines, file, usual)
@@ -305,14 +305,14 @@ def _probe(lines: _Lines, file: str, usual: Usual) -> tuple[str | None, str | No
         return words, None
     command = words.removeprefix(COMMAND).strip()
     if not command:
-        raise ConfigError(f"{where}: `probe: $` has no command behind it")
+        raise ConfigError(f"{where}: `probe: $` has no command after the $")
     if not usual.commands:
         raise ConfigError(f"{where}: {NO_COMMANDS}")
     return None, command
 
 
 def _schedule(lines: _Lines, file: str, usual: Usual) -> tuple[Microseconds, Schedule]:
-    """How often; and whatever cannot be meant is told at the line of the option that says it."""
+    """Interval and schedule. Raises ConfigError with the line of the option that is wrong."""
     interval, line = lines.options.get("every", (usual.every, lines.line))
     chosen: dict[str, Any] = {"tz": usual.tz}
     try:

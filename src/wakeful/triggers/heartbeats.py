@@ -1,9 +1,9 @@
-"""Files of checks, kept in force: what is written there becomes schedules, and so do edits, as they are made.
+"""Keeps files of checks in force: their sections become schedules, at start and after each edit.
 
-    HEARTBEAT.md ──► read ──► add, edit, remove schedules      the row of each has its section, so that an occurrence needs no file
-                       └────► cannot be read: an alarm, and what was read before stays
+    HEARTBEAT.md ──► read ──► add, edit, remove schedules      each row stores its section, so an occurrence needs no file
+                       └────► unreadable: an alarm, and the schedules read before stay
 
-Every process reads its own copy, at its start and when that changes. Where copies differ, what was read last is in force.
+Every process reads its own copy, at start and when the copy changes. If copies differ, the one read last is in force.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOOK_EVERY = 1.0
 
 @dataclass(slots=True)
 class _Watched:
-    """A file; `seen` is what it held at the last look, `applied` what was acted upon: bytes, or why there were none."""
+    """A file; `seen` is its content at the last look, `applied` the content last put in force: bytes, or the read error."""
 
     heartbeat: Heartbeat
     seen: bytes | str | None = None
@@ -42,11 +42,11 @@ class _Changes:
     added: list[str] = field(default_factory=list)
     edited: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    forgotten: list[str] = field(default_factory=list)  # edited, and in another session
+    forgotten: list[str] = field(default_factory=list)  # edited, and moved to another session
 
 
 class Heartbeats(Service):
-    """Keeps the files of one app in force."""
+    """Keeps the heartbeat files of one app in force."""
 
     name = "heartbeats"
 
@@ -62,7 +62,7 @@ class Heartbeats(Service):
         self._noted = False
 
     async def run_once(self) -> float | None:
-        """Look at each file, and put what is new in force."""
+        """Look at each file and put changes in force."""
         if not self._noted:
             await self._note_undeclared()
             self._noted = True
@@ -71,7 +71,7 @@ class Heartbeats(Service):
         return LOOK_EVERY if self._watched else None
 
     async def _note_undeclared(self) -> None:
-        """Checks of a heartbeat that was renamed or removed in the code would never run again, and nobody would know."""
+        """Raise an alarm for checks of a heartbeat that was renamed or removed in the code: they would silently never run."""
         declared = {watched.heartbeat.name for watched in self._watched}
         left: dict[str, list[str]] = {}
         owners: dict[str, str | None] = {}
@@ -82,14 +82,14 @@ class Heartbeats(Service):
         for name, checks in left.items():
             key = heartbeat_alarm(self._app, name)
             text = (
-                f"heartbeat {name} has {len(checks)} check(s) in the store, and app {self._app} does not declare it here: was it "
-                f"renamed or removed? Give it its name back, or remove {', '.join(checks)}: `wakeful schedules remove NAME`"
+                f"heartbeat {name} has {len(checks)} check(s) in the store, but app {self._app} does not declare it here: was it "
+                f"renamed or removed? Restore its name, or remove {', '.join(checks)}: `wakeful schedules remove NAME`"
             )
             alarms = [Alarm(self._app, key, text, name, owners[name])] if checks else []
             await self._store.do(ReportHeartbeat(alarms, [] if checks else [key]))
 
     async def _look(self, watched: _Watched) -> None:
-        """An editor may be half-way through: what differs is acted upon once two looks find the same."""
+        """Apply a change once two looks find the same content: an editor may be in the middle of saving."""
         content = await asyncio.to_thread(content_of, watched.heartbeat)
         unchanged = watched.seen is None or content == watched.seen
         watched.seen = content
@@ -107,11 +107,11 @@ class Heartbeats(Service):
         except ConfigError as error:
             await self._complain(heartbeat, key, str(error))
             return
-        # A check that begins without a memory knows nothing of an alarm either.
+        # A check that starts with an empty memory cannot resolve its old alarm.
         over = [heartbeat_alarm(self._app, name) for name in changes.forgotten]
         await self._store.do(ReportHeartbeat(resolved=[key, *over]))
         if not file.sections:
-            self.log.warning("the heartbeat has no checks: it does nothing", file=heartbeat.shown)
+            self.log.warning("the heartbeat has no checks and does nothing", file=heartbeat.shown)
         else:
             self.log.info(
                 "heartbeat read",
@@ -124,14 +124,14 @@ class Heartbeats(Service):
 
     async def _complain(self, heartbeat: Heartbeat, key: str, words: str) -> None:
         known = any(is_there(one) and is_of(one, heartbeat) for one in await self._schedules.all())
-        what = "Its checks stay as they were read before"
-        meanwhile = what if known else "It has no checks, and does nothing, until the file can be read"
+        what = "Its checks stay as they were last read"
+        meanwhile = what if known else "It has no checks until the file can be read"
         text = f"heartbeat {heartbeat.name}: {words}. {meanwhile}"
         self.log.error("alarm", key=key, text=text)
         await self._store.do(ReportHeartbeat([Alarm(self._app, key, text, heartbeat.name, heartbeat.owner)]))
 
     async def _put_in_force(self, heartbeat: Heartbeat, file: HeartbeatFile) -> _Changes:
-        """1. What is new or different. 2. What is not there any more."""
+        """1. Add or edit schedules of sections. 2. Remove schedules whose section is gone."""
         changes = _Changes()
         operator = heartbeat.path.name
         stored = {one.name: one for one in await self._schedules.all()}
@@ -174,7 +174,7 @@ class Heartbeats(Service):
     async def _edit(
         self, heartbeat: Heartbeat, name: str, section: Section, file: HeartbeatFile, known: StoredSchedule
     ) -> bool:
-        """Only what differs is an edit: several processes read the same file, and each of them starts now and then."""
+        """Edit only if something differs: several processes read the same file, each at its own start."""
         data = data_of(file, section)
         definition = from_json(to_json(section.schedule.definition()))
         stored = None if known.data is None else from_json(known.data)
@@ -192,18 +192,18 @@ class Heartbeats(Service):
 
     async def _remove(self, name: str, operator: str) -> None:
         try:
-            await self._schedules.remove(name, by=Actor(operator, "code"), note="the file does not have it any more")
+            await self._schedules.remove(name, by=Actor(operator, "code"), note="no longer in the file")
         except ConfigError:
             if is_there(await self._schedules.find(name)):
                 raise
 
 
 def refuse_taken(heartbeat: Heartbeat, section: Section, known: StoredSchedule | None) -> None:
-    """Somebody made a schedule of that name for something else."""
+    """Raise ConfigError if a schedule of that name belongs to something else."""
     if known is not None and is_there(known) and not is_of(known, heartbeat):
         raise ConfigError(
-            f'{heartbeat.shown}:{section.line}: there is a schedule "{known.name}" of agent {known.agent} already, which is '
-            "none of this heartbeat: give the section another title"
+            f'{heartbeat.shown}:{section.line}: agent {known.agent} already has a schedule "{known.name}", which does not '
+            "belong to this heartbeat: give the section another title"
         )
 
 
@@ -212,7 +212,7 @@ def is_there(known: StoredSchedule | None) -> bool:
 
 
 def session_of(known: StoredSchedule) -> str | None:
-    """The session whose state has what its check remembers."""
+    """The session whose state holds the memory of this check."""
     data = None if known.data is None else from_json(known.data)
     return data.get("session") if isinstance(data, dict) else None
 
@@ -222,14 +222,14 @@ def is_of(known: StoredSchedule, heartbeat: Heartbeat) -> bool:
 
 
 def content_of(heartbeat: Heartbeat) -> bytes | str:
-    """What the file holds, or why that cannot be told. Without waiting: a pipe in its place would keep the thread for ever."""
+    """The content of the file, or why it is unreadable. Does not block: a pipe in its place would occupy the thread forever."""
     try:
         descriptor = os.open(heartbeat.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return "it is not a regular file"
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                return file.read(LARGEST_FILE + 1)  # however large it is: it is read every second
+                return file.read(LARGEST_FILE + 1)  # a limit, because it is read every second
         finally:
             os.close(descriptor)
     except OSError as error:

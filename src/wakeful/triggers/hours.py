@@ -1,4 +1,4 @@
-"""`active="08:00-20:00"` and `days="mon-fri"`: the part of a week in which something is done."""
+"""`active="08:00-20:00"` and `days="mon-fri"`: the active hours and days of a schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TIME = re.compile(r"([0-9]{1,2})(?::([0-9]{2}))?")
 
 
 def read_active(text: str, *, where: str) -> tuple[int, int]:
-    """Hours like "08:00-20:00" as minutes of the day, from and until. One that ends on the next day ends after the 24th hour."""
+    """Hours like "08:00-20:00" as minutes of the day, from and until. If they end on the next day, the end is after 24:00."""
     example = 'write it as "08:00-20:00", or "22:00-06:00" for a night'
     if not isinstance(text, str):
         raise ConfigError(f"{where}: active is a text: {example}, not {text!r}")
@@ -25,10 +25,12 @@ def read_active(text: str, *, where: str) -> tuple[int, int]:
     if (start, end) == (0, MINUTES) or start < end < MINUTES:
         pass
     elif start >= MINUTES:
-        raise ConfigError(f"{where}: active={text!r} begins when the day is over: write 00:00 for the day's begin")
+        raise ConfigError(
+            f"{where}: active={text!r} begins after the end of the day: write 00:00 for the beginning of the day"
+        )
     elif start == end:
         raise ConfigError(
-            f'{where}: active={text!r} ends when it begins: write "00:00-24:00", or leave it out, for the whole day'
+            f'{where}: active={text!r} ends when it begins: for the whole day, write "00:00-24:00" or leave it out'
         )
     elif end < start:
         end += MINUTES
@@ -41,7 +43,7 @@ def written_active(active: tuple[int, int]) -> str:
 
 
 def read_days(text: str, *, where: str) -> tuple[int, ...]:
-    """Days like "mon-fri" or "mon,wed-fri" as numbers, 0 is Monday. A range may go over the weekend: "sat-mon"."""
+    """Days like "mon-fri" or "mon,wed-fri" as numbers, 0 is Monday. A range may span the weekend: "sat-mon"."""
     example = 'write them as "mon-fri", "sat,sun" or "mon,wed-fri"'
     if not isinstance(text, str):
         raise ConfigError(f"{where}: days is a text: {example}, not {text!r}")
@@ -55,7 +57,7 @@ def read_days(text: str, *, where: str) -> tuple[int, ...]:
 
 
 def written_days(days: tuple[int, ...]) -> str:
-    """Three in a row and more are a range."""
+    """Days as text; three or more in a row become a range."""
     parts: list[str] = []
     row: list[int] = []
     for day in (*days, None):

@@ -1,9 +1,9 @@
-"""`id=`: by what a delivery is known when it comes again.
+"""`id=`: the identity by which a repeated delivery is recognised.
 
-None                   what the sender tells, else the content
-"content"              the body, byte by byte: for senders that tell nothing
-"header:X-Request-Id"  what stands in that header
-"data.id"              a CEL expression over what was sent
+None                   the sender's own id, else a digest of the content
+"content"              a digest of the body, for senders without ids
+"header:X-Request-Id"  the value of that header
+"data.id"              a CEL expression over the data
 function               of the WebhookRequest
 """
 
@@ -30,12 +30,12 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 
 
 def content_of(request: WebhookRequest, _: Event | None = None) -> str:
-    """The same bytes have the same name."""
+    """A digest of the body: equal bytes have equal ids."""
     return blake2b(request.body, digest_size=16).hexdigest()
 
 
 def read_identity(given: Identity | None, *, where: str) -> Identify | None:
-    """An `id=` as something that tells the id of a request; None: what the sender tells, else the content."""
+    """An `id=` as a function that returns the id of a request; None: the sender's id, else the content."""
     if given is None:
         return None
     if given == CONTENT:
@@ -49,7 +49,7 @@ def read_identity(given: Identity | None, *, where: str) -> Identify | None:
         )
         raise ConfigError(message)
     if is_async(given):
-        message = f"{where}: id is an async function, and nothing waits while an event is taken in: give a plain one"
+        message = f"{where}: id is an async function, but intake does not wait: give a plain function"
         raise ConfigError(message)
     return _of_function(given)
 
@@ -82,7 +82,7 @@ def _of_expression(given: str, where: str) -> Identify:
         try:
             return _as_text(expression.value(event))
         except ValueError as error:
-            message = f'id="{given}" could not be told: {error}'
+            message = f'id="{given}" failed: {error}'
             raise InvalidEvent(message, field="id") from None
 
     return identify
@@ -92,8 +92,8 @@ def _of_function(function: Callable[[WebhookRequest], Any]) -> Identify:
     def identify(request: WebhookRequest, _: Event) -> str:
         try:
             return _as_text(function(request))
-        except Exception as error:  # a user's function
-            message = f"id= could not be told: {type(error).__name__}: {words_of(error)}"
+        except Exception as error:  # the user's function may raise anything
+            message = f"id= failed: {type(error).__name__}: {words_of(error)}"
             raise InvalidEvent(message, field="id") from error
 
     return identify
@@ -104,5 +104,5 @@ def _as_text(value: Any) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    message = f"it gave {value!r:.100}, which is neither text nor a whole number"
+    message = f"it returned {value!r:.100}, which is neither text nor a whole number"
     raise ValueError(message)

@@ -1,9 +1,9 @@
-"""`trigger("imap", host=…)`: triggers that other packages bring, found by their entry points.
+"""`trigger("imap", host=…)`: triggers of other packages, found by their entry points.
 
     [project.entry-points."wakeful.triggers"]
-    imap = "wakeful_imap:imap"           a function: its options in, a trigger out
+    imap = "wakeful_imap:imap"           a function that takes options and returns a trigger
 
-What such a package does wrong is said in one line, with its name: nobody else is concerned.
+Errors of such a package are reported in one line, with its name; other triggers are not affected.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from wakeful.triggers.source import ReadTrigger
 GROUP = "wakeful.triggers"
 WORDS_SHOWN = 300
 OF_A_TRIGGER = ("type", "source", "where", "carries_data", "describe", "matches")
-OF_ONE_THAT_IS_READ = ("shared", "reader", "problems")
+OF_A_READ_TRIGGER = ("shared", "reader", "problems")
 
 
 def trigger(kind: str, /, **options: Any) -> Trigger:
-    """A trigger that an installed package brings, by its name there. Options are those of the package."""
+    """A trigger of an installed package, by its entry point name. Options are those of the package."""
     made = make_of(find(kind))(**options)
     refuse_misfit(kind, made)
     found: Trigger = made
@@ -33,7 +33,7 @@ def trigger(kind: str, /, **options: Any) -> Trigger:
 
 
 def installed() -> dict[str, list[EntryPoint]]:
-    """What other packages bring, by name; more than one of a name is a mistake of somebody's."""
+    """The triggers of other packages, by name; more than one for a name is a conflict."""
     found: dict[str, list[EntryPoint]] = {}
     for one in entry_points(group=GROUP):
         if one not in found.setdefault(one.name, []):
@@ -42,35 +42,35 @@ def installed() -> dict[str, list[EntryPoint]]:
 
 
 def find(kind: Any) -> EntryPoint:
-    """The one entry point of that name."""
+    """The entry point of that name. Raises ConfigError if there is none, or more than one."""
     known = installed()
     own = own_names()
     if kind in own:
-        message = f"trigger({kind!r}): that is one of Wakeful's own: write `from wakeful import {kind}`"
+        message = f"trigger({kind!r}) is built in: write `from wakeful import {kind}`"
         raise ConfigError(message)
     if not isinstance(kind, str) or kind not in known:
         message = (
-            f"trigger({kind!r}): no installed package brings a trigger of that name.{did_you_mean(str(kind), [*known, *own])} "
-            "`wakeful doctor` lists those that are installed"
+            f"trigger({kind!r}): no installed package provides a trigger of that name.{did_you_mean(str(kind), [*known, *own])} "
+            "`wakeful doctor` lists the installed ones"
         )
         raise ConfigError(message)
     if len(known[kind]) > 1:
         several = " and ".join(sorted(package_of(one) for one in known[kind]))
-        message = f"trigger({kind!r}): {several} both bring one of that name: uninstall one of them"
+        message = f"trigger({kind!r}): {several} both provide one of that name: uninstall one of them"
         raise ConfigError(message)
     return known[kind][0]
 
 
 def make_of(entry: EntryPoint) -> Any:
-    """What makes the trigger: the entry point's function, which says in one line what is wrong."""
+    """The entry point's function, wrapped so that its errors become a ConfigError of one line."""
     where = f"trigger({entry.name!r}) of {package_of(entry)}"
     try:
         function = entry.load()
-    except Exception as error:  # somebody else's code
+    except Exception as error:  # code of another package may raise anything
         message = f"{where}: {entry.value} cannot be loaded: {in_a_line(error)}"
         raise ConfigError(message) from error
     if not callable(function):
-        message = f"{where}: {entry.value} is not a function that makes a trigger, but {function!r}"
+        message = f"{where}: {entry.value} is not a function that returns a trigger, but {function!r}"
         raise ConfigError(message)
 
     def make(**options: Any) -> Any:
@@ -86,19 +86,19 @@ def make_of(entry: EntryPoint) -> Any:
 
 
 def refuse_misfit(kind: str, made: Any) -> None:
-    """ConfigError for what is no trigger, with what it lacks."""
-    wanted = OF_A_TRIGGER if not has_any(made, OF_ONE_THAT_IS_READ) else (*OF_A_TRIGGER, *OF_ONE_THAT_IS_READ)
+    """Raise ConfigError if the object is not a trigger, naming the missing attributes."""
+    wanted = OF_A_TRIGGER if not has_any(made, OF_A_READ_TRIGGER) else (*OF_A_TRIGGER, *OF_A_READ_TRIGGER)
     try:
         missing = [name for name in wanted if not hasattr(made, name)]
         if missing:
-            message = f"trigger({kind!r}) made {made!r}, which is no trigger: it has no {', no '.join(missing)}"
+            message = f"trigger({kind!r}) returned {made!r}, which is not a trigger: it has no {', no '.join(missing)}"
             raise ConfigError(message)
         if isinstance(made, ReadTrigger):
-            hash(made.shared)  # by which those are found that share a reader
+            hash(made.shared)  # triggers that share a reader are grouped by it
     except ConfigError:
         raise
     except Exception as error:
-        message = f"trigger({kind!r}) made {type(made).__name__}, which is no trigger: {in_a_line(error)}"
+        message = f"trigger({kind!r}) returned {type(made).__name__}, which is not a trigger: {in_a_line(error)}"
         raise ConfigError(message) from error
 
 
@@ -111,7 +111,7 @@ def has_any(made: Any, names: Iterable[str]) -> bool:
 
 
 def package_of(entry: EntryPoint) -> str:
-    """Who brings it: name and version."""
+    """Name and version of the package that provides it."""
     return "an unnamed package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 

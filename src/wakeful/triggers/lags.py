@@ -1,4 +1,4 @@
-"""How far behind a source may be before that is an alarm: one bound for all of an app's sources, or one for each by its name."""
+"""How far a source may lag before an alarm is raised: one limit for all sources of an app, or one for each by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wakeful.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Lags:
-    """What an app declares. A bound of 0 is none: however far behind it is, nobody hears of it."""
+    """The limits that an app declares. A limit of 0 means no alarm, however far behind the source is."""
 
     usual: Microseconds | None = None  # None: the watcher's own default
     named: Mapping[str, Microseconds] = field(default_factory=dict)
@@ -21,11 +21,11 @@ class Lags:
 
 
 def read_lags(given: Duration | Mapping[str, Duration | None] | None, *, where: str) -> Lags:
-    """Out of `lag_within="15m"`, or `lag_within={"orders": "1h", "archive": None}`. ConfigError for anything else."""
+    """Read `lag_within="15m"`, or `lag_within={"orders": "1h", "archive": None}`. Raises ConfigError for anything else."""
     if isinstance(given, Mapping):
         for name in given:
             if not isinstance(name, str) or not name:
-                message = f"{where}: lag_within: the name of a source is a text that is not empty, not {name!r}"
+                message = f"{where}: lag_within: the name of a source is a non-empty text, not {name!r}"
                 raise ConfigError(message)
         return Lags(named={name: _bound(value, f"{where}: lag_within of {name}") for name, value in given.items()})
     return Lags(_bound(given, f"{where}: lag_within"))

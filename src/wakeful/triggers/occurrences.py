@@ -1,4 +1,4 @@
-"""Occurrences as people see them, and what an event or a run knows of the schedule that made it."""
+"""Occurrences as they are shown, and the schedule data that an event or a run carries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shown = dict[str, Any]
 
 
 def moment_summary(moment: Microseconds, zone: str) -> Shown:
-    """An occurrence, and what the clock on the wall shows then."""
+    """An occurrence, with the local time in its zone."""
     return {"at": to_text(moment), "local": local(moment, zone_named(zone, where="schedule")).isoformat(), "zone": zone}
 
 
@@ -29,23 +29,23 @@ def is_span(name: str, value: Any) -> bool:
 
 
 def schedule_of_source(app: str, source: str) -> str | None:
-    """The schedule whose events come from here."""
+    """The schedule whose events have this source; None if it is not a schedule's source."""
     prefix = f"/{app}/schedules/"
     return source[len(prefix) :] if source.startswith(prefix) else None
 
 
 def occurrence_of(envelope: Shown) -> Microseconds | None:
-    """The occurrence that an event of a schedule says it is of."""
+    """The occurrence that an event of a schedule names; None if it names none."""
     if envelope.get("type") != TYPE:
         return None
     try:
         return from_datetime(datetime.fromisoformat(envelope["scheduledfor"]))
-    except (KeyError, TypeError, ValueError):  # somebody else may have sent it
+    except (KeyError, TypeError, ValueError):  # an event of this type may come from another sender
         return None
 
 
 def scheduled_summary(app: str, source: str, envelope: Shown, started_at: Microseconds | None) -> Shown | None:
-    """Of a run that a schedule started: which one, for which occurrence, how late it started, and what it covers."""
+    """For a run that a schedule started: the schedule, the occurrence, how late the run started, and what it covers."""
     name, occurrence = schedule_of_source(app, source), occurrence_of(envelope)
     if name is None or occurrence is None:
         return None

@@ -1,4 +1,4 @@
-"""`on("ticket.*", where="data.severity >= 3")`: wakes an agent for events of a type, whoever sent them."""
+"""`on("ticket.*", where="data.severity >= 3")`: wakes an agent for events of a type, from any sender."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from wakeful.errors import ConfigError
 from wakeful.intake.cloudevents import TEXT_LIMIT
 from wakeful.intake.route import type_matcher
 from wakeful.model import Event
-from wakeful.triggers.options import knows_its_options
+from wakeful.triggers.options import refuse_unknown_options
 
 
 @dataclass(frozen=True, slots=True)
 class On:
-    """A type of events, or a pattern of types, and a condition on them."""
+    """An event type or a pattern of types, with a condition."""
 
     type: str
     where: str | None = None
@@ -45,7 +45,7 @@ class On:
         return self._condition.matches(event)
 
 
-@knows_its_options
+@refuse_unknown_options
 def on(type: str, *, where: str | None = None) -> On:  # noqa: A002 the word of CloudEvents
     """Wake for events of this type.
 
@@ -64,5 +64,5 @@ def _check_type(kind: Any) -> None:
         raise ConfigError(f"on({kind!r}): the type has spaces around it or characters that cannot be printed")
     if len(kind) > TEXT_LIMIT:
         raise ConfigError(
-            f'on("{kind[:40]}…"): the type has {len(kind):,} characters, and no event has over {TEXT_LIMIT:,}'
+            f'on("{kind[:40]}…"): the type has {len(kind):,} characters; event types have at most {TEXT_LIMIT:,}'
         )

@@ -1,4 +1,4 @@
-"""Options of triggers that nobody knows: said with the nearest one that there is, when the app is loaded."""
+"""Unknown options of triggers are refused when the app is loaded, with the nearest known option."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def knows_its_options(function: Callable[P, T]) -> Callable[P, T]:
-    """Refuse keywords that a function does not take, before it is called."""
+def refuse_unknown_options(function: Callable[P, T]) -> Callable[P, T]:
+    """Raise ConfigError for keyword arguments that the function does not take, before it is called."""
     known = inspect.signature(function).parameters
 
     @functools.wraps(function)

@@ -1,8 +1,8 @@
-"""Times up to now, for a span that is looked back on: `--from yesterday`, `--since "last friday 9am"`.
+"""Past times, for options that look back: `--from yesterday`, `--since "last friday 9am"`.
 
     now · 2h · 1d12h ago · 3 days ago · 2026-01-31 · 2026-01-31T12:00:00Z · today · yesterday · last friday · 24 dec 18:00
 
-A day by itself is its beginning. What names no zone is read from the clock on the wall of one zone.
+A day by itself means its beginning. A time without a zone is local time in one zone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ EXAMPLES = '"yesterday", "last friday 9am", "2h", "3 days ago", 2026-01-31 or 20
 
 
 def read_past(text: str, *, now: Microseconds, zone: ZoneInfo | None = None) -> Microseconds:
-    """A moment for looking back from. `zone`: that of times which name none (default: WAKEFUL_TIME_ZONE, else UTC).
-    ValueError says what was understood.
+    """The moment that a text about the past names. `zone` applies to times that name none (default: WAKEFUL_TIME_ZONE, else
+    UTC). Raises ValueError, which says what was understood.
     """
     words = " ".join(text.split())
     where = zone_named(zone, where="a time")
@@ -37,10 +37,10 @@ def read_past(text: str, *, now: Microseconds, zone: ZoneInfo | None = None) -> 
     except ValueError:
         pass
     else:
-        # A wall that a clock shows twice, or jumps over, is no reason to refuse a look back.
+        # A local time that occurs twice, or is skipped, is no reason to refuse a look back.
         return moment_of(wall, where) if wall.tzinfo is None else from_datetime(wall)
     if not words or len(words) > LONGEST_TEXT:
-        message = f"{text[:40]!r} is no time: write {EXAMPLES}"
+        message = f"{text[:40]!r} is not a time: write {EXAMPLES}"
         raise ValueError(message)
     try:
         return _PastReader(words, now, where).moment()
@@ -49,7 +49,7 @@ def read_past(text: str, *, now: Microseconds, zone: ZoneInfo | None = None) -> 
 
 
 class _PastReader(TimeReader):
-    """One text, word by word, as of a time that is over."""
+    """Reads one text, word by word, as a time in the past."""
 
     examples = EXAMPLES
     near: ClassVar[tuple[str, ...]] = ("today", "yesterday", "last")
@@ -60,7 +60,7 @@ class _PastReader(TimeReader):
         day, clock, _ = self._said()
         at = time(0) if clock is None else clock.time
         if day is None and clock is None:
-            raise self.refusal(f"is no time: write {self.examples}")
+            raise self.refusal(f"is not a time: write {self.examples}")
         moment = moment_of(datetime.combine(day or self.today, at), self.zone)
         if moment > self.now:
             raise self.refusal(f"is still to come: write {self.examples}")
@@ -70,7 +70,7 @@ class _PastReader(TimeReader):
         """3 days ago, 1 hour and 30 minutes ago."""
         days, counted = self._counted(self.words[:-1]) or (0, 0)
         if not days and not counted:
-            raise self.refusal(f"is no time: write {self.examples}")
+            raise self.refusal(f"is not a time: write {self.examples}")
         wall = self.wall.replace(tzinfo=None, fold=0) - timedelta(days=days)
         start = moment_of(wall, self.zone) if days else self.now
         return max(0, start - counted)
@@ -104,7 +104,7 @@ class _PastReader(TimeReader):
         return self._taken(1 + last, self.today - timedelta(days=back or 7))
 
     def _next_date(self, month: int, day: int) -> date:
-        """The last such date, or today."""
+        """The last such date, today included."""
         year = self.today.year
         found = self._calendar(year, month, day)
         return found if found <= self.today else self._calendar(year - 1, month, day)

@@ -1,13 +1,13 @@
-"""Reading one source, whichever it is: hold it, open it, and then over and over read, store, acknowledge.
+"""Reads one source: hold it, open it, then repeatedly read, store, acknowledge.
 
     hold ──► open ──► read ──► one transaction: events, cursor, items, quarantine ──► acknowledge ──┐
      ▲                 ▲                                                                            │
-     │                 └──────────────── our own backlog is small enough ◄───────────────────────────┘
-     └── SourceLost (another process has it) · SourceTrouble (an alarm with the remedy; tried again, less and less often, and
-         meanwhile another process may try: perhaps it is only from here that it cannot be read)
+     │                 └──────────────── while our backlog is small enough ◄────────────────────────┘
+     └── SourceLost (another process has it) · SourceTrouble (an alarm with the remedy; retried with back-off; meanwhile
+         another process may try, because the source may be unreadable only from here)
 
-A batch that could not be stored because the store is gone is stored when that is back: it is not read again. Meanwhile the
-reader lets go of its connection: where store and source are one server, that server could not shut down otherwise.
+If a batch cannot be stored because the store is unavailable, it is stored when the store is back; it is not read again. Meanwhile
+the reader releases its connection: if store and source are one server, that server could not shut down otherwise.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
 READ_WITHIN = 5.0
-HOLD_AGAIN_AFTER = 0.5  # where no other process says that it let a source go
+HOLD_AGAIN_AFTER = 0.5  # for a source that no other process has announced as released
 LOOK_AT_BACKLOG_EVERY = 0.5
-SAY_THAT_IT_LIVES_EVERY = 30.0
+REPORT_ALIVE_EVERY = 30.0
 SOON = 0.1
 CLOSE_WITHIN = 10.0
 SLICE = 200
@@ -47,18 +47,18 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 
 
 def misfit(app: str, source: str, event: Event, error: Exception) -> Kept:
-    """An event that cannot be taken in, as it would have been stored, so that it can be after a fix."""
+    """An event that cannot be taken in, in its stored form, so that it can be released after a fix."""
     form: QuarantineForm = "event"
     try:
         raw = to_envelope(event).encode()
-    except Exception:  # that is what is wrong with it
+    except Exception:  # the event cannot be encoded: that is its fault
         raw, form = repr(event).encode(errors="replace"), "raw"
     reason = f"{could_not_be_taken_in(event.id)}{type(error).__name__}: {words_of(error)}"
     return keep(app, source, raw, reason, kind="unreadable", headers={}, form=form)
 
 
 class SourceReading(Service):
-    """One source, read for as long as the app runs."""
+    """Reads one source for as long as the app runs."""
 
     name = "source"
 
@@ -77,10 +77,10 @@ class SourceReading(Service):
         on_conflict: Callable[[Receipt], None] = lambda _: None,
         hold_again_after: float = HOLD_AGAIN_AFTER,
     ) -> None:
-        """`too_much` says, in words, why nothing more is to come in for now: it is asked now and then, and after so many events;
-        with False, because none came since then, an answer that others were given lately will do. `enter` makes the source known,
-        should it not be. `event_source` is the source of what it keeps. While another process reads the source, this one looks
-        again after `hold_again_after` seconds, or when it is told to.
+        """`too_much` says why nothing more may come in for now. It is called from time to time and after `look_after` events; with
+        False, because no events came since, a recent answer is good enough. `enter` registers the source if it is missing.
+        `event_source` is the source of quarantined input. While another process reads the source, this one tries again after
+        `hold_again_after` seconds, or when told to.
         """
         super().__init__()
         self.log = self.log.bind(source=reader.name)
@@ -103,15 +103,15 @@ class SourceReading(Service):
         self._looked_at_backlog = 0.0
         self._look_after = look_after
         self._on_conflict = on_conflict
-        self._since_look = 0  # events
-        self._came = False  # something, with the last look
-        self._nothing = False  # not even something to acknowledge
-        self._behind = False  # by what was stored last
-        self._concern: str | None = ""  # not known: a process before this one may have had one
+        self._since_look = 0  # events since the last check of the backlog
+        self._came = False  # whether the last read returned something to store
+        self._nothing = False  # whether the last read returned nothing, not even something to acknowledge
+        self._behind = False  # whether the last stored batch reported more to come
+        self._concern: str | None = ""  # unknown: a process before this one may have reported one
         self._hold_again_after = hold_again_after
         self._waits_for_holder = False
         self._well_at = 0.0
-        self._kept: set[str] = set()  # keys of what is in quarantine, of a reader that recovers some of it
+        self._kept: set[str] = set()  # quarantine keys of this source, for a reader that recovers inputs
 
     @property
     def state(self) -> SourceState:
@@ -122,9 +122,9 @@ class SourceReading(Service):
         return self._open
 
     async def stop(self) -> None:
-        """Whoever comes next may read at once."""
+        """Stop and release the source, so that another process can read it at once."""
         await super().stop()
-        await self._shut()
+        await self._close_reader()
         held, self._held = self._held, None
         with contextlib.suppress(StoreUnavailable, ClaimLost):
             if held is not None:
@@ -134,16 +134,16 @@ class SourceReading(Service):
         self._state = "idle"
 
     async def die(self) -> None:
-        """End without a word, as a killed process does. For tests."""
+        """Stop without releasing anything, like a killed process. For tests."""
         await super().stop()
-        await self._shut()
+        await self._close_reader()
 
     async def run_once(self) -> float | None:
-        """One batch, or what is in the way of it."""
+        """Take one batch, or report what prevents it."""
         began = time.monotonic()
         rest = await self.take(READ_WITHIN)
         if not rest and self._nothing and time.monotonic() - began < SOON:
-            return SOON  # a reader that does not wait for anything to come would keep the whole process busy
+            return SOON  # a reader that does not wait for input would keep the whole process busy
         return rest
 
     async def take(self, within: float) -> float:
@@ -153,7 +153,7 @@ class SourceReading(Service):
             if not await self._opened():
                 self._waits_for_holder = True
                 return self._hold_again_after
-            await self._worry()
+            await self._report_concern()
             if await self._is_too_much():
                 return LOOK_AT_BACKLOG_EVERY
             batch = await self.reader.read(within)
@@ -161,35 +161,35 @@ class SourceReading(Service):
                 await self._store_batch(batch)
             if batch is not None:
                 await self.reader.acknowledge(batch)
-            await self._well(batch)
+            await self._read_succeeded(batch)
         except StoreUnavailable:
             await self._let_go()
             raise
         except (SourceLost, ClaimLost) as lost:
             self.log.warning("another process reads the source now", reason=str(lost))
-            await self._stand_back()
+            await self._give_up_source()
             self._waits_for_holder = True
             return self._hold_again_after
-        except Exception as error:  # whatever the outside does: the rest of the app runs on
+        except Exception as error:  # trouble of any kind with this source must not stop the rest of the app
             return await self._failed(error)
         return 0.0
 
     def hold_again(self) -> None:
-        """The process that reads the source may have let it go: look now, if that is what this one waits for."""
+        """The process that reads the source may have released it: try now, if this one waits for it."""
         if self._waits_for_holder:
             self.wake()
 
-    async def say_that_it_lives(self) -> None:
-        """For those who watch: nothing came for a while, and that is all. Told by all sources of a process at once."""
+    async def report_alive(self) -> None:
+        """Record a sign of life if nothing came for a while. All sources of a process report at once."""
         now = time.monotonic()
-        silent = now - self._said_at > SAY_THAT_IT_LIVES_EVERY
+        silent = now - self._said_at > REPORT_ALIVE_EVERY
         if self._state == "reading" and silent and self._well_at > self._said_at and not self._came:
             self._said_at = now
             token = None if self._held is None else self._held.token
             await self._store.do(ReportSource(self._app, self.reader.name, token=token))
 
     async def drain(self) -> int:
-        """Everything that is there now; returns how many batches that was."""
+        """Take in everything that is there now; returns the number of batches."""
         batches = 0
         while True:
             before = self._wait
@@ -205,9 +205,9 @@ class SourceReading(Service):
         if self._open and (self._held is None or self._holder == self._process()):
             return True
         if self._open:
-            # This process was given up for dead, and lives on under another name: somebody else may have the source. One that is
-            # quiet would never tell.
-            await self._stand_back()
+            # This process was declared dead and continues under a new identity: another process may have the source. With a
+            # quiet source, no write would ever reveal that.
+            await self._give_up_source()
         cursor = None
         if self.reader.single:
             if not await self._hold():
@@ -218,7 +218,7 @@ class SourceReading(Service):
                 self._kept = set(await kept_inputs(self._store.database, self._app, self.reader.name))
             await self.reader.open(cursor)
         except StoreUnavailable:
-            await self._shut()  # what it has open already
+            await self._close_reader()  # close what the reader has already opened
             raise
         self._open = True
         return True
@@ -227,45 +227,45 @@ class SourceReading(Service):
         process = self._process()
         holder = (await held_sources(self._store.database, self._app)).get(self.reader.name)
         if holder is not None and holder != process:
-            self._know_nothing()
+            self._forget_state()
             return False
         self._held = await self._store.do(HoldSource(self._app, self.reader.name, process))
         self._holder = process
-        if self._held is None:  # somebody was quicker, or somebody had it forgotten
+        if self._held is None:  # another process was faster, or a person removed the source from the store
             await self._enter()
             return False
         if self._held.token != self._token + 1:
-            self._know_nothing()
+            self._forget_state()
         self._token = self._held.token
         return True
 
-    async def _stand_back(self) -> None:
-        """Another process has it, or may have."""
-        await self._shut()
+    async def _give_up_source(self) -> None:
+        """Close the reader: another process has the source, or may have it."""
+        await self._close_reader()
         self._held = None
-        self._know_nothing()
+        self._forget_state()
 
-    def _know_nothing(self) -> None:
-        """Somebody else has had the source: what is stored of how it is may be another's word."""
+    def _forget_state(self) -> None:
+        """Forget the reported state: another process has had the source and may have stored another one."""
         self._state, self._said, self._concern = "idle", None, ""
 
-    async def _shut(self) -> None:
+    async def _close_reader(self) -> None:
         self._open = False
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
                 await self.reader.close()
         except Exception as error:
-            self.log.warning("could not be closed in order", error=repr(error))
+            self.log.warning("closing the source failed", error=repr(error))
 
     async def _let_go(self) -> None:
         try:
             async with asyncio.timeout(CLOSE_WITHIN):
                 await self.reader.let_go()
         except Exception as error:
-            self.log.warning("could not be let go in order", error=repr(error))
+            self.log.warning("releasing the connection failed", error=repr(error))
 
     async def _is_too_much(self) -> bool:
-        """Asked now and then: it costs a query."""
+        """Whether the backlog is too large. Checked only from time to time, because it costs a query."""
         now = time.monotonic()
         many = self._look_after is not None and self._since_look >= self._look_after
         if self._state != "paused" and now - self._looked_at_backlog < LOOK_AT_BACKLOG_EVERY and not many:
@@ -279,7 +279,7 @@ class SourceReading(Service):
         return True
 
     async def _store_batch(self, batch: Batch) -> None:
-        """Until it is stored, or it turns out that another process has the source."""
+        """Store the batch; retries until it is stored, or another process has the source."""
         accept = None
         self._since_look += len(batch.events)
         if batch.events:
@@ -307,7 +307,7 @@ class SourceReading(Service):
             try:
                 taken = await self._store.do(request)
             except StoreUnavailable as error:
-                note_outage(self.log, "the store is unavailable; what was read waits for it", error)
+                note_outage(self.log, "the store is unavailable; the batch that was read waits for it", error)
                 await self._let_go()
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, LONGEST_WAIT)
@@ -326,15 +326,15 @@ class SourceReading(Service):
         )
 
     def _recovered(self, batch: Batch) -> list[str]:
-        """Keys of what the batch makes superfluous in quarantine. Not asked of a source that has nothing there."""
+        """Quarantine keys that the batch makes obsolete. No work for a source without anything in quarantine."""
         if not self._kept:
             return []
         may_be = {self._keep(one).arrival.key for raw in batch.recovered for one in self.reader.refusals(raw)}
         return sorted(may_be & self._kept)
 
     async def _arrivals(self, events: list[Event]) -> tuple[list[Arrival], list[Kept]]:
-        """A large batch in slices: others must not wait for all of it. One that cannot be taken in is kept: it must not hold up
-        those behind it.
+        """Process a large batch in slices, so that other tasks can run. An event that cannot be taken in is kept and does not
+        block those after it.
         """
         arrivals: list[Arrival] = []
         misfits: list[Kept] = []
@@ -344,7 +344,7 @@ class SourceReading(Service):
             part = events[begin : begin + SLICE]
             try:
                 arrivals += [self._arrive(event) for event in part]
-            except Exception:  # of a trigger of somebody else's, or a value that JSON does not have
+            except Exception:  # an event of a foreign trigger, or a value that is not JSON
                 for event in part:
                     try:
                         arrivals.append(self._arrive(event))
@@ -352,7 +352,7 @@ class SourceReading(Service):
                         misfits.append(misfit(self._app, self._event_source, event, error))
         return arrivals, misfits
 
-    async def _well(self, batch: Batch | None) -> None:
+    async def _read_succeeded(self, batch: Batch | None) -> None:
         self._came, self._nothing = batch is not None and not batch.empty, batch is None
         self._wait = FIRST_WAIT
         self._well_at = time.monotonic()
@@ -360,13 +360,13 @@ class SourceReading(Service):
             await self._say("reading", None, batch)
         if batch is not None:
             self._behind = bool(batch.behind)
-        elif self._behind:  # nothing more came: it has caught up
+        elif self._behind:  # nothing more came: the source has caught up
             token = None if self._held is None else self._held.token
             await self._store.do(ReportSource(self._app, self.reader.name, token=token, behind=0))
             self._behind = False
 
-    async def _worry(self) -> None:
-        """What the reader is concerned about is an alarm beside the one about a source that cannot be read at all."""
+    async def _report_concern(self) -> None:
+        """Report the reader's concern as an alarm of its own, beside the one about an unreadable source."""
         concern = self.reader.concern
         if concern == self._concern:
             return
@@ -376,14 +376,14 @@ class SourceReading(Service):
         await self._store.do(ReportSource(self._app, self.reader.name, alarm=alarm, resolves=resolves))
         self._concern = concern
         if concern is not None:
-            self.log.warning("goes on, but not well", reason=concern)
+            self.log.warning("the source is read, but has a problem", reason=concern)
 
     async def _failed(self, error: Exception) -> float:
-        await self._shut()
+        await self._close_reader()
         if isinstance(error, SourceTrouble | ConfigError):
             words = str(error)
         else:
-            self.log.warning("could not be read", error=repr(error), exc_info=error)
+            self.log.warning("reading the source failed", error=repr(error), exc_info=error)
             words = f"{self.reader.kind} {self.reader.name}: {type(error).__name__}: {words_of(error)}"
         rest, self._wait = self._wait, min(self._wait * 2, LONGEST_WAIT)
         await self._say("failing", words)
@@ -393,12 +393,12 @@ class SourceReading(Service):
         return rest
 
     async def _say(self, state: SourceState, words: str | None, batch: Batch | None = None) -> None:
-        """How it is; an alarm while it is failing."""
+        """Store the state of the source, with an alarm while it is failing."""
         if (state, words) == (self._state, self._said) and state != "reading":
             return
         key = source_alarm(self._app, self.reader.name)
         if state == "failing":
-            self.log.error("cannot be read; the rest goes on", reason=words)
+            self.log.error("the source cannot be read; the rest of the app keeps running", reason=words)
         await self._store.do(
             ReportSource(
                 self._app,

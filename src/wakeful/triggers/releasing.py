@@ -1,7 +1,7 @@
-"""Reading again what was in quarantine, by the source that it came from: for a person who has mended what was wrong.
+"""Reads input from quarantine again, with the source that it came from, after a person has fixed the cause.
 
-A source that is read knows its own bytes; a webhook verifies a request as of when it came, unless the person vouches for it. What
-comes out has the identity that it would have had in the first place: if it was delivered again meanwhile, it is a duplicate.
+A reader re-reads its own bytes; a webhook verifies the request as of its arrival, unless the person vouches for it. The events have
+the identity that they would have had in the first place: if the input was delivered again meanwhile, they are duplicates.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from wakeful.stores.verbs.take_in import QuarantineForm
 from wakeful.triggers.source import Reader, SourceTrouble
 
 WEBHOOK = "webhook"
-# How earlier versions marked bytes that are an event as it is stored. It stood among the headers, where senders write too.
+# Mark of earlier versions for bytes that are a stored event. It was among the headers, where senders can write too.
 EARLIER_MARK = {"wakeful-event": "yes"}
 
 
 class Arriving(Protocol):
-    """The door: what shall become of an event."""
+    """Intake: decides what happens to an event."""
 
     def __call__(self, event: Event, /, *, aliases: tuple[str, ...] = ()) -> Arrival: ...
 
 
 class KnowsWebhooks(Protocol):
-    """What is known of the app's webhooks."""
+    """The part of an app's webhooks that a release needs."""
 
     def read_again(
         self, name: str, raw: bytes, headers: Mapping[str, str], received_at: Microseconds, /, *, trust: bool
@@ -38,7 +38,7 @@ class KnowsWebhooks(Protocol):
 
 
 class Releasing:
-    """What the sources of one app make of bytes that they could not take in before."""
+    """Re-reads, with the sources of one app, bytes that could not be taken in before."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Releasing:
         webhooks: Callable[[], KnowsWebhooks | None],
         event_sources: Callable[[str], Collection[str]] = lambda _: (),
     ) -> None:
-        """`event_sources` are those that the events of a source may have; none: any."""
+        """`event_sources`: the `source` values that events of a source may have; empty: any."""
         self.app = app
         self._arrive = arrive
         self._readers = readers
@@ -67,8 +67,8 @@ class Releasing:
         form: QuarantineForm | None = None,
         reason: str | None = None,
     ) -> list[Arrival]:
-        """The events that it holds, at least one, on their way into the store. `kind` is that of the source, `form` and `reason`
-        are what Wakeful stored when it kept the bytes (no form: an earlier version did). SourceTrouble says what is still wrong.
+        """The events in it, at least one, ready to be stored. `kind` is that of the source; `form` and `reason` are what Wakeful
+        stored with the bytes (no form: an earlier version stored them). Raises SourceTrouble if it is still unreadable.
         """
         try:
             if form is None:
@@ -77,11 +77,11 @@ class Releasing:
             arrivals = [self._arrive(event, aliases=aliases) for event, aliases in found]
         except WakefulError as error:
             raise SourceTrouble(str(error)) from error
-        except Exception as error:  # a reader of somebody else's, or a user's function
+        except Exception as error:  # a foreign reader or a user's function may raise anything
             message = f"{kind or 'source'} {source}: {type(error).__name__}: {words_of(error)}"
             raise SourceTrouble(message) from error
         if not arrivals:
-            message = f"{kind or 'source'} {source}: there is no event in it: discard it"
+            message = f"{kind or 'source'} {source}: it contains no event: discard it"
             raise SourceTrouble(message)
         return arrivals
 
@@ -97,7 +97,7 @@ class Releasing:
         form: QuarantineForm,
     ) -> Sequence[tuple[Event, tuple[str, ...]]]:
         reader = self._readers(source)
-        if reader is not None and form == "event":  # the source had read it, and somebody else could not take it
+        if reader is not None and form == "event":  # the source had read it, but intake refused it
             return [(from_envelope(raw.decode()), ())]
         if reader is not None:
             return [(event, ()) for event in reader.read_again(raw, headers)]
@@ -105,15 +105,15 @@ class Releasing:
         if kind == WEBHOOK and webhooks is not None:
             return webhooks.read_again(source, raw, headers, received_at, trust=trust)
         message = (
-            f"app {self.app} has no source {source} any more, which it came from: "
-            "declare it again, or discard what is left of it"
+            f"app {self.app} no longer has the source {source} that this came from: "
+            "declare it again, or discard its quarantine"
         )
         raise SourceTrouble(message)
 
     def _earlier_form(self, source: str, raw: bytes, headers: Mapping[str, str], reason: str) -> QuarantineForm:
-        """What an earlier version kept. Its mark alone proves nothing, because a sender could write it beside its message. It
-        counts where nothing else came along, where the reason is the one that Wakeful itself gave for just this event, and where
-        the event has a source that this reader brings. A message of a queue always has its own id beside it.
+        """The form of bytes that an earlier version kept. Its mark alone proves nothing, because a sender could write it too. The
+        mark counts only if there are no other headers, the reason is the one that Wakeful gave for exactly this event, and the
+        event has a source that this reader brings. A queue message always has its own id among the headers.
         """
         if dict(headers) != EARLIER_MARK:
             return "raw"

@@ -1,9 +1,9 @@
-"""Reminders: something that somebody is to hear of at a time, unless it has happened by itself until then.
+"""Reminders: a message to a channel at a given time, unless an expected event has come by then.
 
-A reminder is a schedule of one occurrence: its id is the schedule's name, and what it says is the data of its one event. So it
-fires once whoever is there, late if nobody was, and moving it races with firing it over one row: one of them wins.
+A reminder is a schedule with one occurrence: its id is the schedule's name, its content the data of its only event. So any worker
+fires it once, late if none was running; and moving it competes with firing it for one row, so exactly one of them wins.
 
-    made ──► live ──┬── its time comes ──► done: a run tells it, or finds that it is not needed
+    made ──► live ──┬── its time comes ──► done: a run sends it, or finds that it is not needed
                     ├── move   ──► live, at another time
                     └── cancel ──► removed
 """
@@ -49,20 +49,20 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 AGENT = "wakeful.remind"
-CHANNEL = "reminders"  # where they go if the app has one of that name
+CHANNEL = "reminders"  # the default channel if the app has one of that name
 ANY_CHANNEL = "log"
 LONGEST_TEXT = 2_000
-# Somebody who asked to be reminded wants to hear of it late rather than never.
+# A reminder is better late than never.
 NEVER_TOO_LATE = Timing(grace=100 * 366 * 86400 * SECOND)
 MOST_TRIES = 20
-# Without those that look like others when they are read out.
+# Without letters and digits that are easily confused.
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}")
 
 
 class Memo(BaseModel):
-    """What a reminder says, as it is stored and as its event carries it. `mark` is what had come when it was made. `anywhere`:
-    whoever made it did not know the app's channels, and named none.
+    """The content of a reminder, as stored and as its event carries it. `mark` is the position in the event log at which it was
+    made. `anywhere`: it was made without naming a channel, by a caller that does not know the app's channels.
     """
 
     text: str
@@ -83,7 +83,7 @@ class Memo(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """A reminder that was made."""
+    """A reminder that exists in the store."""
 
     id: str
     app: str
@@ -119,7 +119,7 @@ class Reminders:
     ) -> None:
         self._app = app
         self._store = store
-        self._channels = channels  # None: nobody here knows which there are
+        self._channels = channels  # None: the app's channels are not known here
         self._events_kept = events_kept
         self._data_kept = data_kept
         self.changed = changed
@@ -138,7 +138,7 @@ class Reminders:
         id: str | None = None,  # noqa: A002 the field's own name
         by: Actor,
     ) -> Reminder:
-        """Make a reminder. With an `id` of the caller's own, asking again for the same is answered with what is there."""
+        """Create a reminder. With the caller's own `id`, repeating the same request returns the existing reminder."""
         given = None if id is None else _identifier(id)
         wish = await self.wish(given or "", when, text, to=to, unless=unless, where=where, tz=tz, operator=by.name)
         for _ in range(MOST_TRIES):
@@ -149,7 +149,7 @@ class Reminders:
             if made is not None:
                 self.changed()
                 return reminder_of(made)
-        message = f"app {self._app}: no id for a reminder was free: try again"
+        message = f"app {self._app}: found no free id for a reminder; try again"
         raise StoreUnavailable(message)
 
     async def wish(
@@ -164,7 +164,7 @@ class Reminders:
         tz: str | None,
         operator: str,
     ) -> ChangeSchedule:
-        """A reminder that is to be made, checked, with its time read."""
+        """The request that creates a reminder, validated, with its time parsed."""
         text = _text(text)
         channel = self._channel(to)
         refuse_condition(unless, where)
@@ -194,7 +194,7 @@ class Reminders:
         )
 
     async def _there_already(self, wish: ChangeSchedule, given: str | None) -> StoredSchedule | None:
-        """What has this id. It is ours if a COMMIT before this one was stored and only its answer was lost."""
+        """The schedule that has this id. It is ours if an earlier COMMIT succeeded and only its answer was lost."""
         found = await find_schedule(self._store.database, self._app, wish.name)
         if found is None or given is None:
             return (
@@ -212,7 +212,7 @@ class Reminders:
     async def move(
         self, name: str, when: str | datetime, *, tz: str | None = None, by: Actor, note: str | None = None
     ) -> Reminder:
-        """Another time. TooLate once it was told or cancelled."""
+        """Change its time. Raises TooLate once it was sent or cancelled."""
         known = self._open(await find_schedule(self._store.database, self._app, name), name, "moved")
         zone = zone_of(known) if tz is None else zone_named(tz, where=f"reminder {name}")
         now, _ = await next_schedule(self._store.database, self._app)
@@ -229,7 +229,7 @@ class Reminders:
         return reminder_of(await self._change(name, "moved", change, by))
 
     async def cancel(self, name: str, *, by: Actor, note: str | None = None) -> Reminder:
-        """It is not told. TooLate if it was."""
+        """Cancel it, so that it is not sent. Raises TooLate if it was."""
         now, _ = await next_schedule(self._store.database, self._app)
 
         def change(before: StoredSchedule) -> ChangeSchedule:
@@ -247,7 +247,7 @@ class Reminders:
             before = await find_schedule(self._store.database, self._app, name)
             if before is not None and asked is not None and _is_ours(before, asked):
                 self.changed()
-                return before  # an earlier COMMIT was stored, and only its answer was lost
+                return before  # an earlier COMMIT succeeded, and only its answer was lost
             before = self._open(before, name, verb)
             asked = change(before)
             if asked is None:
@@ -256,7 +256,7 @@ class Reminders:
             if after is not None:
                 self.changed()
                 return after
-        message = f"reminder {name} is being changed by others all the time: try again"
+        message = f"reminder {name} keeps being changed by other processes; try again"
         raise StoreUnavailable(message)
 
     def _open(self, known: StoredSchedule | None, name: str, verb: str) -> StoredSchedule:
@@ -269,7 +269,7 @@ class Reminders:
         if known.state == "done":
             message = (
                 f"reminder {name} cannot be {verb}: its time came, {in_words(due_of(known), zone_of(known))}. "
-                f"`wakeful why {name}` tells what became of it; make a new one with `wakeful remind`"
+                f"`wakeful why {name}` shows what happened; create a new one with `wakeful remind`"
             )
             raise TooLate(message)
         return known
@@ -286,24 +286,24 @@ class Reminders:
         return str.__str__(to)
 
     def _refuse_forgotten(self, away: Microseconds, where: str | None) -> None:
-        """What came would not be known any more when the reminder asks for it."""
+        """Raise ConfigError if the events it depends on would be deleted before the reminder is due."""
         kept = self._events_kept if where is None else self._data_kept
         if kept is not None and away > kept:
             message = (
-                f"reminder: it is {readable(away)} away, and {'events' if where is None else 'what events say'} is kept for "
-                f"{readable(kept)}: by then nobody could tell whether one came. Make it nearer, or keep events longer "
+                f"reminder: it is due in {readable(away)}, but {'events are' if where is None else 'event data is'} kept for only "
+                f"{readable(kept)}: then it cannot be known whether the event came. Choose an earlier time, or keep events longer "
                 f"({'deduplication=' if where is None else 'retention='} of the app)"
             )
             raise ConfigError(message)
 
 
 def usual_channel(known: Collection[str]) -> str:
-    """Where reminders go that name no channel."""
+    """The channel of reminders that name none."""
     return CHANNEL if CHANNEL in known else ANY_CHANNEL
 
 
 def read_when(when: str | datetime, *, now: Microseconds, zone: ZoneInfo) -> Microseconds:
-    """A time in words, or a datetime, which counts as one of the zone if it has none of its own."""
+    """A time in words, or a datetime; a datetime without a zone is in `zone`."""
     if not isinstance(when, datetime):
         return read_time(when, now=now, zone=zone).moment
     moment = moment_of(when, zone) if when.tzinfo is None else from_datetime(when)
@@ -314,22 +314,20 @@ def read_when(when: str | datetime, *, now: Microseconds, zone: ZoneInfo) -> Mic
 
 
 def refuse_condition(unless: Any, where: Any) -> Condition | None:
-    """ConfigError for what no event could ever fit."""
+    """The compiled condition. Raises ConfigError for one that no event could match."""
     if unless is None:
         if where is not None:
-            message = "reminder: where= is about the event that makes it needless: name its type with unless="
+            message = "reminder: where= is about the event that makes it unnecessary: name its type with unless="
             raise ConfigError(message)
         return None
     if not isinstance(unless, str) or not unless.strip() or "*" in unless or len(unless) > TEXT_LIMIT:
-        message = (
-            f"reminder: unless={unless!r}: give the one type of event, without *; what else must hold goes into where="
-        )
+        message = f"reminder: unless={unless!r}: give one event type, without *; further conditions go into where="
         raise ConfigError(message)
     return None if where is None else compile_condition(where, where="reminder")
 
 
 def new_id() -> str:
-    """Short, because people type it."""
+    """A new id, short because people type it."""
     return "r-" + "".join(secrets.choice(LETTERS) for _ in range(6))
 
 
@@ -344,7 +342,7 @@ def memo_of(stored: StoredSchedule) -> Memo:
 
 
 def due_of(stored: StoredSchedule) -> Microseconds:
-    """Its occurrence, also once that is over."""
+    """Its occurrence, also after it has passed."""
     return int(rule_of(stored.definition)["moment"])
 
 
@@ -362,7 +360,7 @@ def _definition(moment: Microseconds, zone: ZoneInfo) -> str:
 
 
 def _due(stored: StoredSchedule, now: Microseconds) -> Span | None:
-    """Its occurrence, if that has come and nobody has fired it yet."""
+    """Its occurrence, if it is due and has not been fired yet."""
     if stored.next_at is not None and stored.next_at <= now:
         return Span(stored.next_at, stored.next_at, 1)
     return stored.queued
@@ -413,6 +411,6 @@ def _identifier(given: Any) -> str:
 
 def _text(text: Any) -> str:
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST_TEXT or "\0" in text:
-        message = f"reminder: its text is what to be reminded of, 1 to {LONGEST_TEXT:,} characters"
+        message = f"reminder: its text must have 1 to {LONGEST_TEXT:,} characters"
         raise ConfigError(message)
     return text.strip()

@@ -1,12 +1,12 @@
-"""A schedule: a rule of time, with what becomes of occurrences that nobody could keep.
+"""A schedule: a rule of time, and what happens to occurrences that could not fire in time.
 
     cron("0 8 * * 1-5")  every("30m", active="08:00-20:00")  at("2026-12-24T18:00")
          └────────────── Rule: next, previous, count ──────────────┘
                                     +
          overlap, catch_up, grace, jitter, expires: Timing
 
-Both together are a trigger, and can be written down as JSON: what is stored is the whole definition, so that a process which
-has none of the code knows every occurrence.
+Together they are a trigger that can be written as JSON. The whole definition is stored, so that a process without the app's code
+knows every occurrence.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ ScheduleOverlap = Literal["queue_one", "skip", "queue_all", "replace", "allow"]
 CatchUp = Literal["latest", "none", "all"]
 
 TYPE = "wakeful.schedule"
-# How late the latest missed occurrence may be and still be done: half the distance to the next one, within these bounds.
+# Default grace of the latest missed occurrence: half the distance to the next one, within these bounds.
 SHORTEST_GRACE: Microseconds = 60 * SECOND
 LONGEST_GRACE: Microseconds = 12 * 3600 * SECOND
-# With catch_up="none" only what is on time is done. Nobody is on time to the microsecond.
+# With catch_up="none" only occurrences on time are fired. Some tolerance is needed.
 GRACE_WITHOUT_CATCH_UP: Microseconds = 60 * SECOND
 MAX_AGE: Microseconds = 7 * 86400 * SECOND
 MAX_COUNT = 100
 NAME_LIMIT = 200
-# A century: whoever writes more means something else.
+# A century: a longer duration is a mistake.
 LONGEST: Microseconds = 36_525 * 86400 * SECOND
 
 
 class Rule(Protocol):
-    """When. Occurrences are microseconds; a rule always has the same ones, whoever asks and whenever."""
+    """A rule of time. Occurrences are in microseconds; a rule gives the same ones to every caller at every time."""
 
     @property
     def kind(self) -> str: ...
 
     def next(self, after: Microseconds) -> Microseconds | None:
-        """The first occurrence later than this; None: there is none."""
+        """The first occurrence after this; None: there is none."""
         ...
 
     def previous(self, before: Microseconds) -> Microseconds | None:
-        """The last occurrence earlier than this."""
+        """The last occurrence before this."""
         ...
 
     def count(self, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
-        """How many occurrences there are from `first`, which is one, up to and with `last`; and the last one that was counted. A
-        rule that has to walk over them stops at `most`.
+        """The number of occurrences from `first`, which is one, up to and including `last`; and the last one counted. A rule
+        that has to walk over them stops at `most`.
         """
         ...
 
     def describe(self) -> str:
-        """As a person would write it, with its zone."""
+        """The rule as a person would write it, with its zone."""
         ...
 
     def definition(self) -> dict[str, Any]:
-        """As JSON, with everything that decides about its occurrences."""
+        """The rule as JSON, with everything that determines its occurrences."""
         ...
 
 
 def counted(rule: Rule, first: Microseconds, last: Microseconds, most: int) -> tuple[int, Microseconds]:
-    """`Rule.count`, one occurrence after the other."""
+    """`Rule.count` by walking over the occurrences."""
     count, seen = 0, first
     for occurrence in occurrences(rule, first, last):
         if count == most:
@@ -78,7 +78,7 @@ def counted(rule: Rule, first: Microseconds, last: Microseconds, most: int) -> t
 
 
 def occurrences(rule: Rule, first: Microseconds, last: Microseconds) -> Iterator[Microseconds]:
-    """From `first` up to and with `last`."""
+    """The occurrences from `first` up to and including `last`."""
     occurrence = rule.next(first - 1)
     while occurrence is not None and occurrence <= last:
         yield occurrence
@@ -87,16 +87,16 @@ def occurrences(rule: Rule, first: Microseconds, last: Microseconds) -> Iterator
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What becomes of occurrences that come while the last one is still worked on, or while nobody was there."""
+    """What happens to occurrences that come due while the last one is still in progress, or while no worker was running."""
 
     overlap: ScheduleOverlap = "queue_one"
     catch_up: CatchUp = "latest"
-    grace: Microseconds | None = None  # None: by the distance between occurrences
+    grace: Microseconds | None = None  # None: derived from the distance between occurrences
     max_age: Microseconds = MAX_AGE
     max_count: int = MAX_COUNT
     jitter: Microseconds = 0
     expires: Microseconds | None = None
-    starts_within: Microseconds | None = None  # later than that, somebody hears of it
+    starts_within: Microseconds | None = None  # an alarm is raised if it starts later than that
     ends_within: Microseconds | None = None
 
     def definition(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ TIMING_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A trigger of time. Its events are addressed to its agent, so no event of anybody else's matches it."""
+    """A trigger of time. Its events are addressed to its agent, so no event of another sender matches it."""
 
     rule: Rule
     timing: Timing = field(default_factory=Timing)
@@ -136,16 +136,16 @@ class Schedule:
         return Match(matched=False, reason=f"{self.describe()} starts its runs by itself")
 
     def definition(self) -> dict[str, Any]:
-        """Everything that decides about its occurrences, and what becomes of them."""
+        """Everything that determines its occurrences and what happens to them."""
         return {"rule": self.rule.definition(), **self.timing.definition()}
 
     @property
     def fires_all(self) -> bool:
-        """Whether each occurrence has a run of its own, however late."""
+        """Whether each occurrence gets a run of its own, however late."""
         return self.timing.catch_up == "all"
 
     def grace_at(self, occurrence: Microseconds) -> Microseconds:
-        """How late this occurrence may be and still be done: as declared, else half the distance to the next one.
+        """How late this occurrence may still fire: as declared, else half the distance to the next one.
 
         The last occurrence of a rule takes the distance to the one before it, and a single one (`at`) has the longest grace.
         The distance is real time, so a day on which the clocks change counts 23 or 25 hours.
@@ -159,18 +159,18 @@ class Schedule:
         return min(LONGEST_GRACE, max(SHORTEST_GRACE, (following - occurrence) // 2))
 
     def offset(self, app: str, name: str) -> Microseconds:
-        """How much later than its occurrences it fires: the same for each of them, and other than that of other schedules."""
+        """How much later than its occurrences it fires: constant for one schedule, different between schedules."""
         jitter = self.timing.jitter
         return int(digest(app, name), 16) % (jitter // 1000 + 1) * 1000 if jitter else 0
 
 
-# What other schedulers call the options of this one.
+# Names of options in other schedulers, with ours.
 OTHER_NAMES = {"timezone": "tz", "time_zone": "tz", "zone": "tz"}
 
 
 def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = ("tz",)) -> tuple[Timing, str | None]:
-    """The options that every schedule takes, and its name. ConfigError for what cannot be meant. `also`: the options of this
-    kind of schedule, which are read elsewhere and named here where an unknown one is refused.
+    """The options that every schedule takes, and its name. Raises ConfigError for invalid ones. `also`: the options of this
+    kind of schedule; they are read elsewhere, and suggested here when an unknown option is refused.
     """
     known = (*TIMING_FIELDS, "name", *also)
     for option in options:
@@ -183,7 +183,7 @@ def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = 
     overlap = _choice("overlap", given.get("overlap", usual), get_args(ScheduleOverlap), where)
     if catch_up == "all" and overlap in {"queue_one", "skip", "replace"}:
         raise ConfigError(
-            f'{where}: catch_up="all" fires every occurrence that was missed, and overlap="{overlap}" would keep one of them: '
+            f'{where}: catch_up="all" fires every missed occurrence, but overlap="{overlap}" would keep only one of them: '
             'write overlap="queue_all" or "allow"'
         )
     max_count = given.get("max_count", MAX_COUNT)
@@ -191,7 +191,7 @@ def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = 
         raise ConfigError(f"{where}: max_count must be a whole number from 1 to 100,000, not {max_count!r}")
     for option in ("max_age", "max_count"):
         if option in given and catch_up != "all":
-            raise ConfigError(f'{where}: {option} limits catch_up="all", and this one has catch_up="{catch_up}"')
+            raise ConfigError(f'{where}: {option} limits catch_up="all", but this schedule has catch_up="{catch_up}"')
     timing = Timing(
         overlap,
         catch_up,
@@ -205,8 +205,8 @@ def read_timing(options: dict[str, Any], *, where: str, also: tuple[str, ...] = 
     )
     if timing.expires is not None and timing.jitter >= timing.expires:
         raise ConfigError(
-            f"{where}: jitter={written(timing.jitter)} may fire it when expires={written(timing.expires)} after its occurrence is "
-            "over: it would never start. Make jitter shorter, or expires longer"
+            f"{where}: jitter={written(timing.jitter)} may delay an occurrence past expires={written(timing.expires)}, so it "
+            "would never start. Make jitter shorter, or expires longer"
         )
     return timing, _name(given.get("name"), where)
 
@@ -244,14 +244,14 @@ def _duration(option: str, given: dict[str, Any], usual: Microseconds, where: st
     except (ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"{where}: {option}: {error}") from None
     if span < 0 or (span == 0 and option not in {"jitter", "grace"}):
-        raise ConfigError(f"{where}: {option} must be longer than nothing, not {given[option]!r}")
+        raise ConfigError(f"{where}: {option} must be longer than zero, not {given[option]!r}")
     if span > LONGEST:
         raise ConfigError(f"{where}: {option} must be {written(LONGEST)} or less, not {given[option]!r}")
     return span
 
 
 def read_definition(definition: dict[str, Any]) -> Schedule:
-    """A schedule as it was stored."""
+    """A schedule from its stored definition."""
     from wakeful.triggers.at import At
     from wakeful.triggers.cron import Cron
     from wakeful.triggers.every import Every
@@ -260,17 +260,15 @@ def read_definition(definition: dict[str, Any]) -> Schedule:
     stored = dict(definition["rule"])
     kind = stored.pop("kind")
     if kind not in kinds:
-        raise ConfigError(
-            f'a stored schedule is of the kind "{kind}", which this version does not know: bring it up to date'
-        )
+        raise ConfigError(f'a stored schedule has the kind "{kind}", which this version does not know: upgrade wakeful')
     rule = kinds[kind](**stored)
     return Schedule(rule, Timing(**{name: definition[name] for name in TIMING_FIELDS if name in definition}))
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A stored rule that cannot be read here: a zone that this machine does not know, a kind of a later version. It can be shown,
-    given another rule, and removed; who would fire it says why that cannot be.
+class UnreadableRule:
+    """A stored rule that cannot be read here: its zone is unknown to this machine, or its kind is from a later version. The
+    schedule can be shown, changed and removed; firing it reports the problem.
     """
 
     problem: str
@@ -287,16 +285,16 @@ class Unreadable:
         return 0, first
 
     def describe(self) -> str:
-        return f"a rule that cannot be read ({self.problem})"
+        return f"an unreadable rule ({self.problem})"
 
     def definition(self) -> dict[str, Any]:
         return {"kind": self.kind, "zone": "UTC"}
 
 
 def as_stored(definition: str) -> Schedule:
-    """As `read_definition`, for whoever only looks, or changes it: one that cannot be read is no reason to fail."""
+    """Like `read_definition`, for showing or changing a schedule: an unreadable rule does not raise."""
     try:
         return read_definition(from_json(definition))
     except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
         problem = str(error) if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
-        return Schedule(Unreadable(problem))
+        return Schedule(UnreadableRule(problem))

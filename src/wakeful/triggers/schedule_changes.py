@@ -1,4 +1,4 @@
-"""What a change makes of a schedule: pure decisions. `schedules.py` stores them, and asks again where another process was first."""
+"""Pure decisions about changes of a schedule. `schedules.py` stores them, and decides again if another process was first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wakeful.clock import Microseconds
 from wakeful.stores.timing import OccurrenceRecord, Origin, Span, StoredSchedule, reached
 from wakeful.stores.verbs.schedules import ChangeSchedule, ChangeVerb
 from wakeful.triggers.due import judge, put_off
-from wakeful.triggers.schedule import Schedule, Unreadable, as_stored
+from wakeful.triggers.schedule import Schedule, UnreadableRule, as_stored
 
 
 def make_schedule(
@@ -28,8 +28,8 @@ def make_schedule(
     operator: str,
     note: str | None,
 ) -> ChangeSchedule:
-    """A new schedule, or one that is made again under the name of a removed one."""
-    # One that was there before has had its occurrences: none of them comes again, wherever the clock is now.
+    """A new schedule, or one that reuses the name of a removed one."""
+    # The occurrences of an earlier schedule of this name never come again, even if the clock was set back.
     after = now if before is None else max(now, before.done_until)
     next_at = schedule.rule.next(after)
     return ChangeSchedule(
@@ -63,13 +63,13 @@ def edit_schedule(
     note: str | None,
     verb: ChangeVerb,
 ) -> ChangeSchedule:
-    """1. What is due by the old definition is records, or queued. 2. The new one begins after that."""
+    """1. Occurrences due by the old definition are recorded or queued. 2. The new definition begins after them."""
     old = as_stored(known.definition)
     offset = old.offset(app, known.name)
     later = schedule.offset(app, known.name)
     stays = (old.rule, old.fires_all, offset) == (schedule.rule, schedule.fires_all, later)
     if known.state == "live" and verb != "pause" and old.fires_all and stays:
-        # Its occurrences are the same, and each has a run of its own: those that are due could only wait as one.
+        # Its occurrences stay the same, and each has a run of its own: queued, they would become one.
         records: list[OccurrenceRecord] = []
         current, done_until, next_at = known, known.done_until, known.next_at
     else:
@@ -114,7 +114,7 @@ def change_request(
     agent: str | None = None,
     data: Any = ...,
 ) -> ChangeSchedule:
-    """A change of a schedule that is there; agent and data stay unless they are given."""
+    """A change of an existing schedule; agent and data stay unless given."""
     return ChangeSchedule(
         app,
         known.name,
@@ -162,11 +162,11 @@ def remove_schedule(
 def record_due(
     known: StoredSchedule, schedule: Schedule, now: Microseconds, offset: Microseconds
 ) -> tuple[list[OccurrenceRecord], StoredSchedule]:
-    """What becomes of all that is due, for somebody who cannot fire; and the schedule as it is after that."""
+    """Records for all due occurrences, for a caller that cannot fire; and the schedule after that."""
     if known.state == "paused":
         return skip_due(known, schedule, now - offset)
     records, current = [], known
-    if isinstance(schedule.rule, Unreadable):  # no more is known than the one that stands there
+    if isinstance(schedule.rule, UnreadableRule):  # only the stored next occurrence is known
         if known.next_at is not None and known.next_at <= now:
             records.append(OccurrenceRecord("missed", Span(known.next_at, known.next_at, 1), schedule.describe()))
         return records, replace(known, next_at=None)
@@ -185,7 +185,9 @@ def record_due(
 def skip_due(
     known: StoredSchedule, schedule: Schedule, until: Microseconds
 ) -> tuple[list[OccurrenceRecord], StoredSchedule]:
-    """What was due while it was paused, and how the schedule stands then. What waited before that goes with it: later ones are over."""
+    """Records for occurrences due during a pause, and the schedule after that. Occurrences queued before are skipped too, because
+    later ones were skipped.
+    """
     records: list[OccurrenceRecord] = []
     upcoming = known.next_at
     while upcoming is not None and upcoming <= until:
@@ -198,7 +200,7 @@ def skip_due(
     if not records or known.queued is None:
         return records, replace(known, next_at=upcoming)
     waited = OccurrenceRecord(
-        "skipped", known.queued, f"paused by {known.changed_by} while the run before it was not over"
+        "skipped", known.queued, f"paused by {known.changed_by} while the run before it was still in progress"
     )
     return [waited, *records], replace(known, next_at=upcoming, queued=None, waits_for=None)
 

@@ -1,10 +1,10 @@
-"""The scheduler: what is due becomes an event, in every process, and nobody leads.
+"""The scheduler: turns due occurrences into events, in every process, without a leader.
 
-    the row says what is next ──► judge ──► one transaction: events, the ledger, the next occurrence
-                                            (whoever comes second finds the row moved on, and nothing happens)
+    the row names the next occurrence ──► judge ──► one transaction: events, the ledger, the next occurrence
+                                                    (a second process finds the row changed and does nothing)
 
-It works by what is stored, never by what its own code says: so a process with an older definition fires by the newer one.
-Nothing is kept in memory but how rules are read, and nothing is polled: it rests until the next occurrence, or a word of a change.
+It follows the stored definition, never its own code: a process with older code fires by the newer definition. It keeps only parsed
+rules in memory and does not poll: it rests until the next occurrence, or until it is told of a change.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from wakeful.triggers.schedule import TYPE, Schedule, read_definition
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
-# So many schedules in one go.
+# Schedules in one batch.
 BATCH = 500
-# Runs may end without a word (a process that died, a person at another store), and clocks may be set: the lookout looks every
-# few seconds. This is beside it.
+# Runs may end unnoticed (a process that died, a person using another process) and clocks may be set: the lookout checks every few
+# seconds. This is a second safety net.
 LOOK_ANYWAY_EVERY = 300.0
 LOOK_FOR_QUEUED_EVERY = 5.0
 
 
 class Rules:
-    """Stored definitions, read once for each revision."""
+    """Stored definitions, parsed once for each revision."""
 
     def __init__(self) -> None:
         self._read: dict[int, tuple[int, Schedule]] = {}
@@ -87,12 +87,12 @@ class Scheduler(Service):
         self.rules = Rules()
         self.fired = 0
         self._some_wait = False
-        self._overtaken = False  # somebody else was first with one of them
-        self._unfired: dict[int, tuple[int, str]] = {}  # revisions that cannot be fired, and what was said of that
+        self._overtaken = False  # another process was first with one of them
+        self._unfired: dict[int, tuple[int, str]] = {}  # revisions that cannot be fired, and the reported reason
 
     async def run_once(self) -> float | None:
-        """Settle all that is due, and rest until the next occurrence. What is next is asked before the last look, and again if that
-        has found anything: what becomes due between the two questions is in the answer to one of them.
+        """Decide everything that is due, then rest until the next occurrence. The next occurrence is read before the last look, and
+        again if that look found anything: an occurrence that becomes due between the two reads is in one of the answers.
         """
         await self.tick()
         while True:
@@ -107,7 +107,7 @@ class Scheduler(Service):
         return rest if due is None else min(rest, max(0.0, seconds(due - now) - (time.monotonic() - asked_at)))
 
     async def tick(self) -> int:
-        """Everything that is due now, once; returns how many schedules moved on."""
+        """Decide everything that is due now, once; returns how many schedules advanced."""
         moved = 0
         after: tuple[Microseconds, int] | None = None
         while True:
@@ -120,25 +120,25 @@ class Scheduler(Service):
             await asyncio.sleep(0)
 
     async def _release(self) -> int:
-        """Occurrences that waited for a run which is over."""
+        """Fire occurrences that waited for a run that has ended."""
         queued = await queued_schedules(self._store.database, self._app)
         self._some_wait = bool(queued)
         self._store.journal.await_end(frozenset(one.waits_for for one in queued if one.waits_for), self.wake)
-        free = [one for one in queued if one.open_run is None or self._goes_beside(one)]
+        free = [one for one in queued if one.open_run is None or self._need_not_wait(one)]
         if not free:
             return 0
         now, _ = await next_schedule(self._store.database, self._app)
         return await self._decide(free, now)
 
-    def _goes_beside(self, stored: StoredSchedule) -> bool:
-        """Whether its occurrences need not wait for the run before them: an edit has put them off, and not that run."""
+    def _need_not_wait(self, stored: StoredSchedule) -> bool:
+        """Whether its occurrences need not wait for the run before them: they were queued by an edit, not by that run."""
         try:
             return self.rules.of(stored).timing.overlap != "queue_one"
         except Exception:
-            return False  # whoever settles it says so
+            return False  # `_decide` reports it
 
     async def decide_all(self, name: str) -> None:
-        """Every occurrence of a schedule that is due, by the definition that it has now; where each has a run of its own."""
+        """Decide every due occurrence of a schedule by its current definition, if each has a run of its own."""
         while (
             stored := await find_schedule(self._store.database, self._app, name)
         ) is not None and stored.state == "live":
@@ -166,17 +166,17 @@ class Scheduler(Service):
             if isinstance(result, BaseException):
                 if not isinstance(result, Exception):
                     raise result
-                self.log.error("a schedule could not be fired", schedule=request.schedule.name, error=repr(result))
+                self.log.error("firing a schedule failed", schedule=request.schedule.name, error=repr(result))
                 continue
             if result is None:
-                self._overtaken = True  # the row says something new
+                self._overtaken = True  # the row has changed
             else:
                 moved += 1
                 self.fired += len(result.receipts)
         return moved
 
     def _complain(self, stored: StoredSchedule, words: str) -> None:
-        """It stays due, and is looked at with all that is: what was said of it once is not said again."""
+        """Report once that a schedule cannot be fired. It stays due and is looked at again with all others."""
         if self._unfired.get(stored.seq) != (stored.revision, words):
             self._unfired[stored.seq] = (stored.revision, words)
             text = f"schedule {stored.name} cannot be fired: {words}"
@@ -184,7 +184,7 @@ class Scheduler(Service):
 
     def _judged(self, stored: StoredSchedule, now: Microseconds) -> RecordOccurrences | None:
         if stored.agent not in self._agents:
-            return None  # somebody who has it fires it
+            return None  # a process that has the agent fires it
         schedule = self.rules.of(stored)
         offset = schedule.offset(self._app, stored.name)
         verdict = judge(schedule, stored, now, offset)
@@ -193,7 +193,7 @@ class Scheduler(Service):
     def request(
         self, stored: StoredSchedule, schedule: Schedule, verdict: Decided, now: Microseconds, offset: Microseconds
     ) -> RecordOccurrences:
-        """A verdict as the transition that carries it out."""
+        """The request that carries out a decision."""
         key = missed_alarm(self._app, stored.name)
         accept = None
         if verdict.occurrences:
@@ -215,7 +215,7 @@ class Scheduler(Service):
         )
 
     def arrival(self, stored: StoredSchedule, schedule: Schedule, one: DueOccurrence) -> Arrival:
-        """The event of an occurrence, addressed to its agent: the schedule is its source, and the occurrence its id."""
+        """The event of an occurrence, addressed to its agent: its source is the schedule, its id the occurrence."""
         expires = schedule.timing.expires
         if stored.data is not None:
             refuse_tampered(stored.data)
@@ -234,8 +234,8 @@ class Scheduler(Service):
 
     @staticmethod
     def admitted(arrival: Arrival, name: str, schedule: Schedule) -> Arrival:
-        """Runs of one schedule go one at a time, or the newest takes the place of those before it; an agent with a key of its
-        own goes by that.
+        """Apply the overlap policy: runs of one schedule go one at a time, or the newest replaces earlier ones. An agent with a
+        key of its own keeps that key.
         """
         overlap = schedule.timing.overlap
         if overlap not in {"queue_all", "replace"}:

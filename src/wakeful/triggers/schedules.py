@@ -1,7 +1,7 @@
-"""The schedules of an app, for whoever makes or changes them: the app's own code at its start, people, agents, files.
+"""Creates and changes the schedules of an app: for the app's own code at start, people, agents and heartbeat files.
 
-Editing loses no occurrence and doubles none: what is due by the old definition is records or queued with the change, and the new
-one begins after that. Each change is recorded, and has a revision.
+An edit neither loses nor duplicates an occurrence: occurrences due by the old definition are recorded or queued in the same
+change, and the new definition begins after them. Each change is recorded and has a revision.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 CODE = Actor("code", "code")
-# How the ids of events begin that somebody fired: no occurrence is written like this.
+# Prefix of the ids of events fired by hand: the id of an occurrence never begins like this.
 BY_HAND = "by-hand-"
-# Somebody else changes it at the same time: not for ever.
+# Retries while other processes change the schedule at the same time.
 MOST_TRIES = 20
 AT_ONCE = 200
 
 
-class Declared(Protocol):
-    """An agent, as far as this goes."""
+class DeclaresSchedules(Protocol):
+    """The parts of an agent that schedules read."""
 
     @property
     def name(self) -> str: ...
@@ -68,7 +68,7 @@ class Declared(Protocol):
 
 
 class Schedules:
-    """Makes and changes the schedules of one app."""
+    """Creates and changes the schedules of one app."""
 
     def __init__(
         self,
@@ -83,21 +83,21 @@ class Schedules:
         self._app = app
         self._store = store
         self._arrive = arrive
-        self._agents = agents  # None: nobody here knows which there are
-        self._decide = decide  # None: nobody here can fire
+        self._agents = agents  # None: the app's agents are not known here
+        self._decide = decide  # None: this process cannot fire
         self._changed = changed
 
     # reading
 
     async def all(self) -> list[StoredSchedule]:
-        """Every schedule that there is, or was, by name."""
+        """Every schedule, removed ones included, by name."""
         return await schedules_of(self._store.database, self._app)
 
     async def find(self, name: str) -> StoredSchedule | None:
         return await find_schedule(self._store.database, self._app, name)
 
     async def get(self, name: str) -> StoredSchedule:
-        """As `find`; ConfigError, with a suggestion, where there is none."""
+        """Like `find`; raises ConfigError, with a suggestion, if there is none."""
         found = await self.find(name)
         if found is None or found.state == "removed":
             known = [one.name for one in await self.all() if one.state != "removed"]
@@ -119,7 +119,7 @@ class Schedules:
         by: Actor,
         note: str | None = None,
     ) -> StoredSchedule:
-        """Make a schedule. ConfigError if there is one of that name, or no such agent."""
+        """Create a schedule. Raises ConfigError if the name is taken or the agent is unknown."""
         self._refuse_unknown(agent)
         if origin == "runtime":
             refuse_own(agent)
@@ -154,9 +154,9 @@ class Schedules:
         note: str | None = None,
         verb: ChangeVerb = "edit",
     ) -> StoredSchedule:
-        """Give it another definition, other data, another agent or owner. What is due by the old one comes first. One that is
-        paused stays so. A function makes the new definition out of the one that there is when it is changed: of two who change
-        different parts of it at once, neither undoes what the other did.
+        """Change its definition, data, agent or owner. Occurrences due by the old definition come first. A paused schedule stays
+        paused. A function gets the definition at the time of the change and returns the new one: if two callers change different
+        parts at once, neither undoes the other's change.
         """
         if agent is not None:
             self._refuse_unknown(agent)
@@ -183,8 +183,8 @@ class Schedules:
         return await self._change(name, change, by)
 
     async def pause(self, name: str, *, by: Actor, note: str | None = None) -> StoredSchedule:
-        """Fire nothing until it is resumed. What waits for a run at that time is done after that, unless an occurrence was due
-        meanwhile: then it is skipped with those.
+        """Fire nothing until it is resumed. Occurrences that wait for a run are fired after that, unless further occurrences came
+        due during the pause: then they are skipped with those.
         """
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
@@ -211,7 +211,7 @@ class Schedules:
         return await self._change(name, change, by)
 
     async def resume(self, name: str, *, by: Actor, note: str | None = None) -> StoredSchedule:
-        """Fire again, from now on. What would have been due meanwhile was skipped."""
+        """Fire again from now on. Occurrences that came due during the pause are skipped."""
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             known = self._known(before, name)
@@ -242,7 +242,7 @@ class Schedules:
     async def remove(
         self, name: str, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
     ) -> StoredSchedule:
-        """It fires no more. Its history stays."""
+        """Stop it for good. Its history stays."""
 
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule:
             return remove_schedule(self._app, self._known(before, name), now, operator=by.name, note=note)
@@ -254,7 +254,7 @@ class Schedules:
     async def plan(
         self, name: str, schedule: Schedule, agent: str, *, data: Any, owner: str | None, operator: str
     ) -> tuple[StoredSchedule | None, ChangeSchedule | None]:
-        """The schedule as it is, and what would make it so; None if it is so already."""
+        """The stored schedule, and the request that would bring it to this state; None if it is already so."""
         before, now = await self._now(name)
         if before is None or before.state in {"removed", "done"}:
             made = make_schedule(
@@ -284,14 +284,14 @@ class Schedules:
         return before, request
 
     async def plan_removal(self, name: str, *, operator: str) -> tuple[StoredSchedule | None, ChangeSchedule | None]:
-        """The schedule as it is, and what would remove it; None if it is not there."""
+        """The stored schedule, and the request that would remove it; None if it does not exist."""
         before, now = await self._now(name)
         if before is None or before.state == "removed":
             return before, None
         return before, remove_schedule(self._app, before, now, operator=operator, note=None)
 
     def tell_changed(self) -> None:
-        """What was planned is stored."""
+        """Call this when a planned request has been stored."""
         self._changed()
 
     async def _now(self, name: str) -> tuple[StoredSchedule | None, Microseconds]:
@@ -300,7 +300,7 @@ class Schedules:
         return before, now
 
     async def fire(self, name: str, *, by: Actor, note: str | None = None) -> Receipt:
-        """Fire it now, beside its occurrences. Needs the app's agents: only they know what becomes of an event."""
+        """Fire it now, in addition to its occurrences. Needs the app's agents: only they know what an event starts."""
         if self._arrive is None:
             message = f"schedule {name}: only a process that has the app can fire it"
             raise ConfigError(message)
@@ -312,7 +312,7 @@ class Schedules:
             TYPE,
             None if stored.data is None else from_json(stored.data),
             source=source_of(self._app, name),
-            id=f"{BY_HAND}{to_text(now)}-{secrets.token_hex(4)}",  # two at one moment are two
+            id=f"{BY_HAND}{to_text(now)}-{secrets.token_hex(4)}",  # two at the same moment stay two
             scheduledfor=to_text(now),
             coveredfrom=to_text(now),
             coveredcount=1,
@@ -323,15 +323,15 @@ class Schedules:
 
     # the app's own
 
-    async def enter(self, agents: Mapping[str, Declared]) -> None:
-        """Store what the code declares: new ones, changed ones, and which of these agents' it has no more."""
+    async def enter(self, agents: Mapping[str, DeclaresSchedules]) -> None:
+        """Store the schedules that the code declares: add new ones, edit changed ones, remove those it no longer declares."""
         declared = code_schedules(agents)
         stored = {one.name: one for one in await self.all()}
         entering = []
         for name, (agent, schedule, owner) in declared.items():
             known = stored.get(name)
             if known is not None and known.origin != "code" and known.state != "removed":
-                message = f"schedule {name} of agent {agent} was made at run time too, for agent {known.agent}: give it another name="
+                message = f"schedule {name} of agent {agent} was also created at run time, for agent {known.agent}: give it another name="
                 raise ConfigError(message)
             if known is None or (known.definition, known.agent, known.owner, known.state == "removed") != (
                 definition_text(schedule),
@@ -340,11 +340,11 @@ class Schedules:
                 False,
             ):
                 entering.append((name, agent, schedule, owner))
-        for first in range(0, len(entering), AT_ONCE):  # together they share commits
+        for first in range(0, len(entering), AT_ONCE):  # concurrent changes share commits
             await asyncio.gather(*(self._enter(*one) for one in entering[first : first + AT_ONCE]))
         for name, known in stored.items():
             gone = known.origin == "code" and name not in declared and known.state != "removed"
-            if gone and known.agent in agents:  # of an agent that is not here nobody here can say that
+            if gone and known.agent in agents:  # schedules of agents that this process does not have are left alone
                 await self._leave(name)
 
     async def _enter(self, name: str, agent: str, schedule: Schedule, owner: str | None) -> None:
@@ -382,16 +382,14 @@ class Schedules:
         def change(before: StoredSchedule | None, now: Microseconds) -> ChangeSchedule | None:
             if before is None or before.origin != "code" or before.state == "removed":
                 return None  # another process was first
-            return remove_schedule(
-                self._app, before, now, operator=CODE.name, note="the code does not have it any more"
-            )
+            return remove_schedule(self._app, before, now, operator=CODE.name, note="no longer in the code")
 
         await self._change(name, change, CODE)
 
     # one change
 
     async def _decide_first(self, name: str) -> None:
-        """Occurrences that each have a run of their own are fired before a change: they could only wait as one."""
+        """Fire due occurrences before a change if each has a run of its own: queued, they would become one."""
         if self._decide is None:
             return
         known = await find_schedule(self._store.database, self._app, name)
@@ -414,7 +412,7 @@ class Schedules:
             if after is not None:
                 self._changed()
                 return after
-        message = f"schedule {name} is being changed by others all the time: try again"
+        message = f"schedule {name} keeps being changed by other processes; try again"
         raise StoreUnavailable(message)
 
     def _known(self, before: StoredSchedule | None, name: str) -> StoredSchedule:
@@ -427,10 +425,10 @@ class Schedules:
         if before is None:
             return
         if before.state in {"live", "paused"}:
-            message = f"app {self._app} has a schedule {name} already: edit it, or remove it first"
+            message = f"app {self._app} already has a schedule {name}: edit it, or remove it first"
             raise ConfigError(message)
         if before.origin == "reminder" or (before.state == "done" and before.origin not in {"runtime", origin}):
-            # Its history would be lost, or whoever it belongs to would find a stranger in its place.
+            # Its history would be lost, or its owner would find a different schedule in its place.
             what = (
                 "the id of a reminder" if before.origin == "reminder" else f"a schedule of {before.origin} that is done"
             )
@@ -443,8 +441,8 @@ class Schedules:
             raise ConfigError(message)
 
 
-def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Schedule, str | None]]:
-    """The schedules that agents declare, by name: its own, else that of its agent, with a number from the second on."""
+def code_schedules(agents: Mapping[str, DeclaresSchedules]) -> dict[str, tuple[str, Schedule, str | None]]:
+    """The schedules that agents declare, by name: the declared name, else the agent's, numbered from the second on."""
     found: dict[str, tuple[str, Schedule, str | None]] = {}
     for agent in agents.values():
         number = 0
@@ -454,21 +452,23 @@ def code_schedules(agents: Mapping[str, Declared]) -> dict[str, tuple[str, Sched
             number += trigger.name is None
             name = trigger.name or (agent.name if number == 1 else f"{agent.name}-{number}")
             if name in found:
-                message = f"agent {agent.name}: schedule {name} is there already, of agent {found[name][0]}: give it another name="
+                message = (
+                    f"agent {agent.name}: agent {found[name][0]} already has a schedule {name}: give it another name="
+                )
                 raise ConfigError(message)
             found[name] = (agent.name, trigger, agent.options.owner)
     return found
 
 
 def refuse_own(agent: str) -> None:
-    """ConfigError for an agent of Wakeful's own: it takes nothing that a schedule could give it."""
+    """Raise ConfigError for a built-in agent: a schedule has nothing to give it."""
     if agent.startswith(OWN_AGENTS):
-        message = f"agent {agent} is Wakeful's own: no schedule wakes it"
+        message = f"agent {agent} is built into Wakeful: schedules cannot wake it"
         raise ConfigError(message)
 
 
 def refuse_name(name: Any) -> None:
-    """ConfigError for a name that cannot be written in a path, or on a command line."""
+    """Raise ConfigError for a name that cannot be written in a path or on a command line."""
     if (
         not isinstance(name, str)
         or not name.strip()

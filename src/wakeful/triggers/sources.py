@@ -1,4 +1,4 @@
-"""All sources of an app: made of its triggers, entered in the store, read by one service each."""
+"""All sources of an app: created from its triggers, registered in the store, read by one service each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from wakeful.triggers.webhook import Webhook
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
-# So often is the backlog looked at while it could fill up.
+# The backlog is checked this many times while it could fill up.
 LOOKS_A_BACKLOG = 4
-# And so long an answer will do for a source that brought nothing since: others ask again with what they bring.
+# For a source that returned nothing since the last check, that check is valid this long (seconds): other sources check again
+# with their own batches.
 QUIET_FOR_AT_MOST = 30.0
 
 
@@ -47,19 +48,19 @@ class Sources:
         lags: Lags | None = None,
         hold_again_after: float = HOLD_AGAIN_AFTER,
     ) -> None:
-        """`triggers` are those of each agent. `pushed` are (name, kind) of sources that nobody reads: others call here."""
+        """`triggers` by agent. `pushed`: (name, kind) of sources that are not read because senders call this process."""
         self._app = app
         self._store = store
         self._agents = list(triggers)
         self._backlog = backlog
-        self._asked_at: float | None = None  # when the backlog was last asked for, and was small enough
+        self._asked_at: float | None = None  # last time the backlog was checked and was small enough
         self._pushed = list(pushed)
         self._owners = owners or {}
         self._lags = lags
         context = Context(app, socket.gethostname(), clock, SeenItems(store.database))
         self.readings: dict[str, SourceReading] = {}
         self._wakes = {name: _agents_of(name, triggers) for name, _ in pushed}
-        self._brings: dict[str, list[str]] = {}  # by the name of a source: what its events have as theirs
+        self._brings: dict[str, list[str]] = {}  # by name of a source: the `source` values of its events
         for one in (one for mine in triggers.values() for one in mine if isinstance(one, Webhook)):
             self._brings[one.path] = [one.source]
         for sharing in shared(triggers):
@@ -86,7 +87,7 @@ class Sources:
             )
 
     async def enter(self) -> None:
-        """Make them known. Done before any of them is read, so that one which never could be read is there to be seen."""
+        """Register the sources. Done before any of them is read, so that a source that was never readable is visible."""
         known = [(name, one.reader.kind) for name, one in self.readings.items()] + self._pushed
         if known:
             lags = {} if self._lags is None else {name: self._lags.within(name) for name, _ in known}
@@ -95,7 +96,7 @@ class Sources:
             )
 
     def _owners_of_sources(self) -> dict[str, str | None]:
-        """Who hears of each: the first owner among the agents that it wakes."""
+        """Who is alerted for each source: the first owner among the agents that it wakes."""
         return {
             name: next((owner for agent in agents if (owner := self._owners.get(agent)) is not None), None)
             for name, agents in self._wakes.items()
@@ -113,23 +114,23 @@ class Sources:
             await one.die()
 
     def hold_again(self, held: Collection[str] = ()) -> None:
-        """Look for sources that no process reads, as far as is known: not those that are `held`."""
+        """Try again to hold sources that, as far as known, no process reads: those not in `held`."""
         for name, one in self.readings.items():
             if name not in held:
                 one.hold_again()
 
-    async def say_that_they_live(self) -> None:
-        """Those of which nothing has been heard for long, in one transaction."""
-        await asyncio.gather(*(one.say_that_it_lives() for one in self.readings.values()))
+    async def report_alive(self) -> None:
+        """Record a sign of life for sources that brought nothing for long, in one transaction."""
+        await asyncio.gather(*(one.report_alive() for one in self.readings.values()))
 
     async def drain(self) -> int:
-        """Take in what is there now (`wakeful once`); returns how many batches that was. Those that are read anyway are left
-        alone.
+        """Take in the input that is there now (`wakeful once`); returns the number of batches. Sources with a running reader are
+        left alone.
         """
         return sum([await one.drain() for one in self.readings.values() if not one.runs])
 
     async def may_go_on(self) -> bool:
-        """Did any of those that are drained stop at too large a backlog, which is smaller now?"""
+        """Whether a drained source stopped at too large a backlog that has become smaller since."""
         paused = any(one.state == "paused" and not one.runs for one in self.readings.values())
         return paused and await self._too_much(True) is None
 
@@ -138,7 +139,7 @@ class Sources:
         return None if one is None else one.reader
 
     def brought_by(self, name: str) -> list[str]:
-        """Which names in `source` the events of a source have; none: it is not known before they come."""
+        """The `source` values that events of this source have; empty if unknown until they come."""
         return self._brings.get(name, [])
 
     async def _too_much(self, fresh: bool) -> str | None:
@@ -152,18 +153,20 @@ class Sources:
         if waiting < self._backlog:
             self._asked_at = now
             return None
-        return f"{waiting:,} runs wait to be started, the limit of App(backlog=…): nothing more is taken in until some are done"
+        return (
+            f"{waiting:,} runs wait to be started, the limit of App(backlog=…); reading resumes when some have finished"
+        )
 
 
 def _agents_of(name: str, triggers: Mapping[str, Sequence[Trigger]]) -> list[str]:
-    """The agents that a source wakes which is not read: those with a webhook of that path, whatever its events have as source."""
+    """The agents that a pushed source wakes: those with a webhook of that path, regardless of the `source` of its events."""
     return [
         agent for agent, mine in triggers.items() if any(isinstance(one, Webhook) and one.path == name for one in mine)
     ]
 
 
 def brought_by(triggers: Iterable[Trigger]) -> dict[str, str]:
-    """The names in `source` of events that come by a door of their own, and by which trigger each comes."""
+    """The `source` values of events that come through a trigger of their own, with that trigger's name."""
     found: dict[str, str] = {}
     for one in triggers:
         if one.source is not None and isinstance(one, Webhook | ReadTrigger):
@@ -172,7 +175,7 @@ def brought_by(triggers: Iterable[Trigger]) -> dict[str, str]:
 
 
 def shared(triggers: Mapping[str, Sequence[Trigger]]) -> list[list[ReadTrigger]]:
-    """The triggers that are read from outside, those together that share a reader."""
+    """The triggers that are read from outside, grouped by shared reader."""
     groups: dict[tuple[object, ...], list[ReadTrigger]] = {}
     for mine in triggers.values():
         for one in mine:

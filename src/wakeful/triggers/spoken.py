@@ -1,6 +1,6 @@
-"""Times as people say them: "in 20 minutes", "tomorrow 9am", "next friday at 10:00", "24 dec 18:00".
+"""Times in spoken English: "in 20 minutes", "tomorrow 9am", "next friday at 10:00", "24 dec 18:00".
 
-A small grammar of our own, by the clock on the wall of one zone:
+A small grammar, in local time of one zone:
 
     SPAN                       in 20 minutes · in 1h30m · in half an hour · in 3 days
     DAY and CLOCK, either way  tomorrow at 9:30 · 6pm on 24 dec · in 3 days at 9am
@@ -8,8 +8,8 @@ A small grammar of our own, by the clock on the wall of one zone:
     tonight                    20:00
     DAY and PART of it         tomorrow morning (9:00) · friday afternoon (15:00) · this evening (19:00) · tomorrow evening at 7
 
-What can be read in two ways, is past, or leaves something out is refused, and the refusal says what was understood. Days and
-weeks are those of the calendar, so that "in 3 days" comes at the same time of day; hours and minutes are counted.
+A text that is ambiguous, incomplete or in the past is refused, and the refusal says what was understood. Days and weeks are
+calendar days, so that "in 3 days" is the same time of day; hours and minutes are exact.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from wakeful.triggers.zones import local
 T = TypeVar("T")
 
 TONIGHT = time(20)
-# The parts of a day: when each is, where no time is said with it, and its first and last hour.
+# The parts of a day: their hour if no time is given, and their first and last hour.
 PARTS = {"morning": (9, 0, 11), "afternoon": (15, 12, 18), "evening": (19, 17, 23), "night": (20, 17, 23)}
-# What "tonight" reaches: "tonight at 9" is 21:00, and nobody calls 15:00 night.
+# "tonight at 9" means 21:00; "tonight at 15:00" is refused.
 NIGHT_BEGINS = 17
 LATER_PARTS = frozenset({"evening", "night"})
-# A date without a year is the next one to come. One that was just now is more likely a mistake than eleven months away.
+# A date without a year is the next one. A date that has just passed is more likely a mistake than eleven months away.
 JUST_PASSED = timedelta(days=90)
 FURTHEST: Microseconds = 50 * 366 * 86400 * SECOND
 LONGEST_TEXT = 100
@@ -63,7 +63,7 @@ _EXACT = re.compile(r"\d{4}-\d{2}-\d{2}[t ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?\s?(?
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """What was understood."""
+    """A moment that was understood, and its zone."""
 
     moment: Microseconds
     zone: ZoneInfo
@@ -74,21 +74,21 @@ class Understood:
 
 
 def read_time(text: str, *, now: Microseconds, zone: ZoneInfo) -> Understood:
-    """Read a time that is still to come. InvalidTime says what was understood of one that cannot be meant."""
+    """Read a future time. Raises InvalidTime, which says what was understood and what to write instead."""
     return TimeReader(text, now, zone).read()
 
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """A time of day, as it was said."""
+    """A time of day, and the words for it."""
 
     said: str
     time: time
-    twelve_hours: bool = False  # am or pm was said, or it is noon
+    twelve_hours: bool = False  # am or pm was given, or it is noon
 
 
 class TimeReader:
-    """One text, word by word; `past.py` reads times that are over with it."""
+    """Reads one text, word by word; `past.py` reads past times with it."""
 
     examples = EXAMPLES
     near: ClassVar[tuple[str, ...]] = ("today", "tonight", "tomorrow")
@@ -98,7 +98,7 @@ class TimeReader:
             raise InvalidTime(f"a time is missing: write {EXAMPLES}")
         if len(text) > LONGEST_TEXT:
             raise InvalidTime(f'"{storable(text[:40])}…" is too long for a time: write {EXAMPLES}')
-        self.text = " ".join(storable(text).split())  # a refusal repeats it, and must be a text that can be sent
+        self.text = " ".join(storable(text).split())  # repeated in refusals, so it must be valid text
         self.now = now
         self.zone = zone
         self.wall = local(now, zone)
@@ -123,7 +123,7 @@ class TimeReader:
     # how long from now
 
     def _span(self) -> Understood | None:
-        """All of the text as a span: in 1 hour and 30 minutes."""
+        """The whole text as a span: in 1 hour and 30 minutes."""
         words = self.words
         if words[-2:] == ["from", "now"]:
             words = words[:-2]
@@ -138,10 +138,12 @@ class TimeReader:
         start = self.now
         if days:
             start = self._moment(self.wall.replace(tzinfo=None, fold=0) + timedelta(days=days))
-        return Understood(-(-(start + counted) // SECOND) * SECOND, self.zone)  # in whole seconds, and none too early
+        return Understood(
+            -(-(start + counted) // SECOND) * SECOND, self.zone
+        )  # rounded up to a whole second, never early
 
     def _counted(self, words: list[str]) -> tuple[int, Microseconds] | None:
-        """1 day and 30 minutes: the days, and the rest of it; None where that is no span."""
+        """1 day and 30 minutes: the days and the rest; None if the words are not a span."""
         days, counted, read = 0, 0, 0
         while read < len(words):
             if words[read] == "and" and read:
@@ -163,7 +165,7 @@ class TimeReader:
         return (days, counted) if read else None
 
     def _part(self, words: list[str]) -> tuple[float, str, int] | None:
-        """The count and the unit that come next, and how many words they are."""
+        """The next count and unit, and the number of words they take."""
         match words:
             case ["half", "an", "hour", *_]:
                 return 0.5, "hour", 3
@@ -185,7 +187,7 @@ class TimeReader:
         return self._resolve(day, clock, tonight=tonight)
 
     def _said(self) -> tuple[date | None, _Clock | None, bool]:
-        """The day, the time of day, and whether it was "tonight"."""
+        """The day, the time of day, and whether "tonight" was said."""
         for slashed in filter(None, map(_SLASHES.fullmatch, self.words)):
             raise self._slashes(slashed)
         day: date | None = None
@@ -209,7 +211,7 @@ class TimeReader:
         return day, clock if part is None else self._within(part, clock), tonight
 
     def _within(self, part: str, clock: _Clock | None) -> _Clock:
-        """The time of day that is said with a part of the day, or the usual one of that part."""
+        """The time of day given with a part of the day, or the usual time of that part."""
         usual, first, last = PARTS[part]
         if clock is None:
             return _Clock(part, time(usual), twelve_hours=True)
@@ -267,7 +269,7 @@ class TimeReader:
         return self._taken(2, self._next_date(month, day))
 
     def _next_date(self, month: int, day: int) -> date:
-        """The next such date, or today."""
+        """The next such date, today included."""
         year = self.today.year
         coming = self._calendar(year, month, day)
         if coming < self.today:
@@ -286,7 +288,7 @@ class TimeReader:
         except ValueError:
             month_name = MONTHS[month - 1].title() if 1 <= month <= 12 else None
             what = f"{month_name} {year} has no day {day}" if month_name else f"there is no month {month}"
-            raise self.refusal(f"is no day of the calendar: {what}") from None
+            raise self.refusal(f"is not a day of the calendar: {what}") from None
 
     def _slashes(self, match: re.Match[str]) -> InvalidTime:
         first, second = int(match[1]), int(match[2])
@@ -340,10 +342,10 @@ class TimeReader:
         try:
             return self._taken(1, _Clock(word, time(hour, minute, second), twelve_hours=half is not None))
         except ValueError:
-            raise self.refusal(f'has "{word}", which is no time of day: from 00:00 to 23:59') from None
+            raise self.refusal(f'has "{word}", which is not a time of day: from 00:00 to 23:59') from None
 
     def _is_later(self, hour: int, *, tonight: bool) -> bool:
-        """Is an hour of the second half of the day meant, without pm?"""
+        """Whether the hour is meant to be pm, though pm was not written."""
         if "afternoon" in self.words:
             return 1 <= hour <= 6
         return (tonight or not LATER_PARTS.isdisjoint(self.words)) and 5 <= hour <= 11
@@ -366,7 +368,7 @@ class TimeReader:
     # what was understood
 
     def _midnight(self, day: date | None, clock: _Clock, *, tonight: bool) -> Understood:
-        """The midnight of a day is its first moment to some, and its last to others."""
+        """Midnight of today is the end of today. Midnight of another day is refused: its beginning or its end may be meant."""
         if day is None or tonight or day == self.today:
             return self._resolve(self.today + timedelta(days=1), clock)
         after = day + timedelta(days=1)
@@ -400,7 +402,7 @@ class TimeReader:
         return self.refusal(f"{words}{shown} is past: write {written}")
 
     def _moment(self, wall: datetime) -> Microseconds:
-        """When the clock on the wall shows this; refuses what it never shows, or shows twice."""
+        """The moment at which local time is `wall`; refuses a local time that is skipped or occurs twice."""
         try:
             first, second = (from_datetime(wall.replace(tzinfo=self.zone, fold=fold)) for fold in (0, 1))
         except (OverflowError, ValueError):
@@ -417,7 +419,7 @@ class TimeReader:
             )
         else:
             message = f'{shown} does not exist in {self.zone.key}, where clocks go forward that day: write "{one}" or "{other}"'
-        raise self.refusal(f"is a time that is not clear: {message}")
+        raise self.refusal(f"is ambiguous: {message}")
 
     def _with_offset(self, moment: Microseconds) -> str:
         return local(moment, self.zone).isoformat(timespec="seconds")
@@ -426,7 +428,7 @@ class TimeReader:
         try:
             moment = from_datetime(datetime.fromisoformat(re.sub(r"\s(?=[Z+-])", "", self.text.upper())))
         except (ValueError, OverflowError) as error:
-            raise self.refusal(f"is no time: {error}") from None
+            raise self.refusal(f"is not a time: {error}") from None
         if moment <= self.now:
             raise self.refusal(f"is past: that was {readable(self.now - moment)} ago, {in_words(moment, self.zone)}")
         if moment - self.now > FURTHEST:
@@ -440,20 +442,20 @@ class TimeReader:
 
     def _no_clock(self, day: date | None) -> InvalidTime:
         if day is None:
-            return self.refusal(f"is no time: write {self.examples}")
+            return self.refusal(f"is not a time: write {self.examples}")
         return self.refusal(f'({shown_day(day)}) has no time of day: write "{self.text} 9am"')
 
     def _not_understood(self, word: str) -> InvalidTime:
         if word in {"utc", "gmt", "z"} or "/" in word:
-            return self.refusal(f'has the zone "{word}" in it: hand the zone in by itself (--tz, tz=)')
+            return self.refusal(f'contains the zone "{word}": give the zone separately (--tz, tz=)')
         if not {"month", "months", "year", "years"}.isdisjoint(self.words):
-            return self.refusal("counts months or years, which are not all of one length: write the date")
+            return self.refusal("counts months or years, which vary in length: write the date")
         if word == "in":
-            return self.refusal('is no span of time that can be read: write "in 20 minutes", "in 1h30m" or "in 3 days"')
+            return self.refusal('is not a readable span of time: write "in 20 minutes", "in 1h30m" or "in 3 days"')
         known = (*WEEKDAYS, *MONTHS, *_UNITS, *PARTS, *self.near, "noon", "midnight")
         close = did_you_mean(word, known)
         close = close if "Did you mean" in close else ""
-        return self.refusal(f'is no time that can be read, because of "{word}".{close} Write {self.examples}')
+        return self.refusal(f'cannot be read as a time because of "{word}".{close} Write {self.examples}')
 
     def _too_far(self) -> InvalidTime:
         return self.refusal("is more than 50 years away")
@@ -467,7 +469,7 @@ class TimeReader:
 
 
 def _apart(word: str) -> list[str]:
-    """1h30m is four words: 1 h 30 m. Other words stay as they are."""
+    """1h30m becomes four words: 1 h 30 m. Other words stay as they are."""
     parts = _NUMBER_AND_UNIT.findall(word)
     if "".join(number + unit for number, unit in parts) != word or any(unit not in _UNITS for _, unit in parts):
         return [word]
@@ -475,7 +477,7 @@ def _apart(word: str) -> list[str]:
 
 
 def _day_and_month(words: list[str]) -> tuple[int | None, int | None]:
-    """24 dec, 24th december, dec 24: a day of a month that is named."""
+    """24 dec, 24th december, dec 24: the day and the named month."""
     month = name_among(words[0], MONTHS)
     if month is not None:
         day = _DAY_OF_MONTH.fullmatch(words[1]) if words[1:] else None

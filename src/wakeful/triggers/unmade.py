@@ -1,5 +1,5 @@
-"""A source whose reader could not be made: the fault of a trigger's own code. It is shown and told of like any other trouble,
-and the rest of the app runs on.
+"""A source whose trigger failed to create its reader: a bug in the trigger's own code. It is shown and alarmed like any
+other source trouble, and the rest of the app keeps running.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from wakeful.triggers.source import Batch, Context, Reader, ReadTrigger, SourceT
 
 
 def make_reader(triggers: Sequence[ReadTrigger], context: Context) -> Reader:
-    """The reader of triggers that share one. A refusal of ours is the app's; whatever else is raised concerns this source."""
+    """The reader of triggers that share one. Raises WakefulError as it is; any other exception affects this source only."""
     first = triggers[0]
     try:
         made: object = first.reader(triggers, context)
         if not isinstance(made, Reader):
-            message = f"it is {type(made).__name__}, which is no wakeful.sources.Reader"
+            message = f"it returned {type(made).__name__}, which is not a wakeful.sources.Reader"
             raise TypeError(message)
     except WakefulError:
         raise
@@ -27,7 +27,7 @@ def make_reader(triggers: Sequence[ReadTrigger], context: Context) -> Reader:
 
 
 class Unmade(Reader):
-    """Stands for a reader that there is not."""
+    """Stands in for a reader that could not be created; every call raises the reason."""
 
     kind = "unmade"
 
@@ -35,15 +35,15 @@ class Unmade(Reader):
         super().__init__(trigger.describe())
         words = " ".join(words_of(error).split())
         self._trouble = (
-            f"{self.name}: its trigger made no reader, {type(trigger).__name__}.reader() raised "
-            f"{type(error).__name__}: {words}. Mend the trigger, and start the app again"
+            f"{self.name}: its trigger created no reader: {type(trigger).__name__}.reader() raised "
+            f"{type(error).__name__}: {words}. Fix the trigger and restart the app"
         )
 
-    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 it never comes to that
+    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 the shape of a reader
         raise SourceTrouble(self._trouble)
 
     async def read(self, within: float) -> Batch | None:  # noqa: ARG002
         raise SourceTrouble(self._trouble)
 
     async def close(self) -> None:
-        """There is nothing to let go."""
+        """Nothing to release."""

@@ -1,11 +1,10 @@
-"""What a verifier is: it says whether a request is from whom it claims to be, and what event it brings.
+"""The verifier contract: a verifier checks that a request really is from its sender, and reads the event in it.
 
     request (raw bytes) ──► verify ──► challenge? ──► read ──► Delivered: type, id, subject, time, data, aliases
                               └─ Refused: 401, counted, kept in quarantine
 
-Everything here works on the bytes as they came, in constant time where a secret is compared, with no input or output. Secrets
-are revealed at each use (`env(…)`), several of them for rotation; `open` reveals them once at the start, so that a missing one
-is heard of then.
+Verifiers work on the bytes as received, compare secrets in constant time, and do no I/O. Secrets are resolved at each use
+(`env(…)`), several of them for rotation. `open` resolves them once at start, so that a missing secret is reported then.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, ClassVar
 from wakeful.clock import Microseconds
 from wakeful.errors import WakefulError
 
-# The verifiers of wakeful.verify, for messages: this file must not import them.
+# The verifiers of wakeful.verify, for messages: this module must not import them.
 VERIFIERS = (
     "alertmanager",
     "basic",
@@ -38,15 +37,15 @@ VERIFIERS = (
 
 
 class Refused(WakefulError):
-    """A request that is not from whom it claims to be, or too old. The sender is told no more than 401; the reason is kept for
-    the owner, and holds nothing secret.
+    """The request is not proven to come from its sender, or is too old. The sender gets only 401; the reason is kept for the
+    owner and contains no secret.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookRequest:
-    """A request as it came. Names of headers are in lower case, values are read as Latin-1; what came several times is joined
-    by ", ", in its order: so it is no valid signature, token or id any more.
+    """A request as received. Header names are in lower case, values are decoded as Latin-1. A header that came several times is
+    joined by ", " in order, so it is no longer a valid signature, token or id.
     """
 
     path: str
@@ -59,9 +58,9 @@ class WebhookRequest:
 
 @dataclass(slots=True)
 class Delivered:
-    """What a request says, in the words of CloudEvents. `None` means that the sender does not tell: the webhook's own options,
-    or its defaults, then apply. `aliases` are further names by which it is known when it comes again: the signature, where the
-    sender signs neither its id nor a time.
+    """The content of a request, in CloudEvents terms. `None` means that the sender does not say; the webhook's options or
+    defaults apply then. `aliases` are further identities that recognise a repeat: the signature, where the sender signs neither
+    its id nor a time.
     """
 
     data: Any
@@ -71,54 +70,54 @@ class Delivered:
     time: datetime | None = None
     aliases: tuple[str, ...] = ()
     extensions: dict[str, Any] = field(default_factory=dict)
-    answer: Answer | None = None  # what the sender must hear, with 200, once it is stored; None: the usual answer
+    answer: Answer | None = None  # the 200 response that the sender expects once it is stored; None: the usual one
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a sender is told with 200, where it expects something of its own."""
+    """The body of a 200 response, for senders that expect a particular one."""
 
     body: bytes = b""
     content_type: str = "text/plain"
 
 
 class Challenge(Answer):
-    """The answer to a question of the sender's that is no event: given at once."""
+    """The answer to a sender's challenge, which is not an event; sent at once."""
 
 
 class Verifier(ABC):
-    """One way in which senders prove who they are. A value: frozen, comparable, showing no secret."""
+    """One way in which senders prove their identity. A value: frozen, comparable, showing no secret."""
 
-    name: ClassVar[str]  # "github": how it is shown, and how the types of its events begin
+    name: ClassVar[str]  # "github": shown in listings, and the prefix of its event types
 
     @abstractmethod
     def open(self, where: str) -> None:
-        """Reveal the secrets once; ConfigError, naming `where`, for one that is missing or cannot be one."""
+        """Resolve the secrets once. Raises ConfigError, naming `where`, if one is missing or invalid."""
 
     @abstractmethod
     def verify(self, request: WebhookRequest) -> None:
-        """Refused, with a reason for the owner, unless the request is genuine and not too old. ConfigError if a secret is gone
-        since the start. Nothing else, whatever comes.
+        """Raise Refused, with a reason for the owner, unless the request is genuine and not too old. Raise ConfigError if a
+        secret has disappeared since the start. Nothing else is raised, for any input.
         """
 
-    def challenge(self, request: WebhookRequest) -> Challenge | None:  # noqa: ARG002 for those that are asked
-        """The answer to a question that is no event; asked after `verify`."""
+    def challenge(self, request: WebhookRequest) -> Challenge | None:  # noqa: ARG002 for senders that send challenges
+        """The answer to a challenge, which is not an event; called after `verify`."""
         return None
 
     @abstractmethod
     def read(self, request: WebhookRequest) -> Delivered:
-        """What a request says that was verified, or that a person trusts as it is. InvalidEvent when it cannot be read."""
+        """The content of a request that was verified, or that a person trusts. Raises InvalidEvent if it is unreadable."""
 
     def read_all(self, request: WebhookRequest) -> list[Delivered]:
-        """The same where a sender puts several things into one request, or sends some that say nothing."""
+        """Like `read`, for senders that put several events into one request, or none."""
         return [self.read(request)]
 
     def reads(self) -> tuple[str, ...] | None:
-        """The names of the headers that `verify`, `challenge` and `read` look at, besides Content-Type. Of a request that is not
-        verified no other header is stored. None: not declared, so only Content-Type is, and a release needs `--trust`.
+        """The headers that `verify`, `challenge` and `read` use, besides Content-Type. No other header of an unverified request
+        is stored. None: not declared; then only Content-Type is stored, and a release needs `--trust`.
         """
         return None
 
     @abstractmethod
     def describe(self) -> str:
-        """How a person would write it, without secrets."""
+        """The verifier as a person would write it, without secrets."""

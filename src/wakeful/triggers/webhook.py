@@ -1,6 +1,6 @@
 """`webhook("/hooks/github", verify=github(…), type="github.pull_request.opened")`: wakes an agent when a sender calls.
 
-Several agents may name the same path: it is one endpoint (endpoint.py), and each of them says which of its events it wants.
+Several agents may name the same path. It is one endpoint (endpoint.py); each agent says which of its events it wants.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from wakeful.triggers.verifier import VERIFIERS, Verifier
 
 BODY_LIMIT = 1024 * 1024
 OPTIONS = ("verify", "type", "id", "where", "data", "source", "body_limit", "rate")
-# What the server itself has at these places.
+# Paths that the server itself uses.
 TAKEN = ("v1", "healthz", "readyz", "metrics")
 _PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A path that a sender calls, how it proves who it is, and which of its events are wanted."""
+    """A path that a sender calls, how the sender proves its identity, and which of its events are wanted."""
 
     path: str
     verify: Verifier
@@ -50,18 +50,18 @@ class Webhook:
         condition = None if self.where is None else compile_condition(self.where, where=self.place)
         object.__setattr__(self, "_fits", type_matcher(self.type))
         object.__setattr__(self, "_condition", condition)
-        # What is wrong with these is heard of where they are written.
+        # Report mistakes in these where they are written.
         read_identity(self.id, where=self.place)
         read_mapping(self.data, where=self.place)
 
     @property
     def place(self) -> str:
-        """How it is called in messages."""
+        """Its name in messages."""
         return f'webhook("{self.path}")'
 
     @property
     def endpoint(self) -> dict[str, object]:
-        """What all webhooks of one path must say alike."""
+        """The options that all webhooks of one path must share."""
         return {
             "verify": self.verify,
             "id": self.id,
@@ -102,10 +102,10 @@ def webhook(
 ) -> Webhook:
     """Wake when a sender calls this path, once its request is verified and stored.
 
-    `verify` says how the sender proves who it is (`wakeful.verify`); `none()` lets anybody in. `type` is what is wanted, exact
-    or with `*`; where the sender tells no type, it is the one its events get. `id`: what the sender tells, else the content;
+    `verify` says how the sender proves its identity (`wakeful.verify`); `none()` accepts every caller. `type` selects the events,
+    exact or with `*`; if the sender names no type, its events get this one. `id`: the sender's own, else a digest of the content;
     or "content", "header:X-Request-Id", a CEL expression like "data.id", or a function of the request. `where` is CEL over the
-    event, `data` what the agent gets instead of the payload. `rate` ("100/s") and `body_limit` ("1MB") hold for each process.
+    event, `data` replaces the payload for the agent. `rate` ("100/s") and `body_limit` ("1MB") apply to each process.
     """
     where_written = f"webhook({path!r})" if not isinstance(path, str) else f'webhook("{path}")'
     for option in unknown:
@@ -120,7 +120,7 @@ def webhook(
         message = f"{where_written}: {error}"
         raise ConfigError(message) from None
     if allowed is not None and not isinstance(cast("object", allowed), Rate):
-        message = f'{where_written}: rate must be how many in which time, like "100/s", not {rate!r}'
+        message = f'{where_written}: rate must be a number per time, like "100/s", not {rate!r}'
         raise ConfigError(message)
     for name, text in (("type", type), ("source", source)):
         refuse_text(name, text, where=where_written)
@@ -129,38 +129,36 @@ def webhook(
 
 def refuse_path(path: Any) -> None:
     if not isinstance(path, str) or not path.startswith("/"):
-        message = f'webhook({path!r}): the path begins with a slash, like webhook("/hooks/github")'
+        message = f'webhook({path!r}): the path must begin with a slash, like webhook("/hooks/github")'
         raise ConfigError(message)
     if path == "/":
-        message = 'webhook("/"): that is where the console is: give it a path of its own, like "/hooks/github"'
+        message = 'webhook("/"): the console is there; choose a path of its own, like "/hooks/github"'
         raise ConfigError(message)
     if not _PATH(path) or len(path) > TEXT_LIMIT or {".", ".."} & set(path.split("/")):
         message = (
             f"webhook({path!r}): a path is words between slashes, like /hooks/github: letters, digits, - . _ and no slash "
-            "at its end"
+            "at the end"
         )
         raise ConfigError(message)
     first = path.split("/")[1]
     if first in TAKEN:
-        message = f'webhook("{path}"): /{first} is the server\'s own: write "/hooks{path}", say'
+        message = f'webhook("{path}"): /{first} belongs to the server; use "/hooks{path}", for example'
         raise ConfigError(message)
 
 
 def refuse_verifier(verify: Any, *, where: str) -> None:
-    """Forgetting who may call is not the same as letting anybody in."""
+    """Refuse a webhook without a verifier: forgetting `verify` must not mean that every caller is accepted."""
     if isinstance(verify, Verifier):
         return
     known = [f"{name}(…)" for name in VERIFIERS]
     if verify is None:
         message = (
-            f"{where}: verify is missing: say how the sender proves who it is, by one of {', '.join(known)} of "
-            "wakeful.verify; none() lets anybody in"
+            f"{where}: verify is missing: say how the sender proves its identity, with one of {', '.join(known)} of "
+            "wakeful.verify; none() accepts every caller"
         )
     elif callable(verify):
-        message = (
-            f"{where}: verify is a function: write it with brackets, like {getattr(verify, '__name__', 'github')}(…)"
-        )
-    else:  # what was given may be the secret itself: it is not repeated
+        message = f"{where}: verify is a function: call it, like {getattr(verify, '__name__', 'github')}(…)"
+    else:  # the value may be the secret itself, so the message does not repeat it
         message = f'{where}: verify must be one of {", ".join(known)}, like github(secret=env("GITHUB_SECRET"))'
     raise ConfigError(message)
 

@@ -1,10 +1,10 @@
-"""All webhooks of an app, as one process serves them: verified, stored, answered; what is not is kept and counted.
+"""All webhooks of an app, as one process serves them: requests are verified, stored and answered; others are kept and counted.
 
-    request ──► verify ──► challenge? ──► event ──► the door ──► receipts, after the commit
-                  │                         └─ cannot be read ──► quarantine ──► receipt "quarantined"
-                  └─ Refused ──► counted; kept too, while strangers have not used up their allowance ──► 401
+    request ──► verify ──► challenge? ──► event ──► intake ──► receipts, after the commit
+                  │                         └─ unreadable ──► quarantine ──► receipt "quarantined"
+                  └─ Refused ──► counted; kept too, while the allowance for unverified requests lasts ──► 401
 
-Counts are told to the store every few seconds and at the end, never by a request of their own.
+Counts are written to the store every few seconds and at the end, never with a statement for each request.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from wakeful.triggers.verifier import Answer, Refused, WebhookRequest
 
 KIND = "webhook"
 TELL_EVERY = 2.0
-SAY_THAT_IT_LIVES_EVERY = 30.0
-# Strangers must not be able to fill the disk: so much of what cannot be verified is kept of each path, and by each process. All of it
-# together has a ceiling (stores/verbs/quarantine_room.py).
-KEPT_OF_STRANGERS = Rate(100, 3600 * SECOND)
-LARGEST_OF_STRANGERS = 64 * 1024  # bytes of the body and of the headers that are kept
+REPORT_ALIVE_EVERY = 30.0
+# Unverified requests must not fill the disk: this many are kept for each path by each process. Their total size is limited too
+# (stores/verbs/quarantine_room.py).
+KEPT_UNVERIFIED = Rate(100, 3600 * SECOND)
+LARGEST_UNVERIFIED = 64 * 1024  # bytes of body and kept headers
 
 
 class TooFast(WakefulError):
-    """More than the rate of the endpoint allows: to be sent again after so many seconds."""
+    """More requests than the rate of the endpoint allows; the sender should retry after `wait` seconds."""
 
     def __init__(self, message: str, *, wait: float) -> None:
         super().__init__(message)
@@ -48,18 +48,18 @@ class TooFast(WakefulError):
 
 
 class CannotVerify(WakefulError):
-    """A request that could be genuine, but what it takes to tell is missing here: the sender is to try again later."""
+    """The request may be genuine, but a secret to verify it is missing here; the sender should retry later."""
 
 
 class WebhookDoor(Protocol):
-    """Where events go in."""
+    """The intake of events."""
 
     async def accept(self, events: list[Event], *, aliases: Aliases = (), by: By) -> list[Receipt]: ...
 
 
 @dataclass(slots=True)
 class Counts:
-    """What came since the store was told last."""
+    """What came since the last report to the store."""
 
     taken: int = 0
     repeated: int = 0
@@ -77,8 +77,8 @@ class Counts:
 
 
 def kept_of(endpoint: Endpoint, request: WebhookRequest, kind: QuarantineKind) -> dict[str, str]:
-    """The headers of a request that quarantine keeps: those that verification and routing read. A verifier that does not declare them
-    gets all but the credentials for a request that it verified, and only those that every endpoint reads for any other.
+    """The headers of a request that quarantine keeps: those that verification and routing read. If the verifier does not declare
+    them: all but credentials for a verified request, and only those that every endpoint reads for any other.
     """
     wanted = endpoint.headers
     if wanted is None and kind == "unreadable":
@@ -101,8 +101,8 @@ class Webhooks(Service):
         process: Callable[[], str] = str,
         ceiling: int | None = None,
     ) -> None:
-        """`process` is the identity of this process among the others; empty while it has none. `ceiling`: so many bytes the store
-        keeps of requests that could not be verified, the newest.
+        """`process` is the identity of this process among the others; empty while it has none. `ceiling`: the store keeps at most
+        this many bytes of unverified requests, the newest.
         """
         super().__init__()
         self.endpoints = endpoints
@@ -112,42 +112,42 @@ class Webhooks(Service):
         self._clock = clock
         self._process = process
         self._ceiling = ceiling
-        self._served_as = ""  # the process by whose name others know that these are served
+        self._served_as = ""  # the process identity under which these are reported as served
         self._counts = {path: Counts() for path in endpoints}
-        self._strangers = {path: Allowance(KEPT_OF_STRANGERS) for path in endpoints}
+        self._strangers = {path: Allowance(KEPT_UNVERIFIED) for path in endpoints}
         self._entered = False
         self._said_at = 0.0
 
     def open(self) -> None:
-        """Reveal every secret once, so that a missing one is heard of at the start."""
+        """Resolve every secret once, so that a missing one is reported at start."""
         for one in self.endpoints.values():
             one.verifier.open(one.place)
 
     # requests
 
     def refuse_flood(self, endpoint: Endpoint) -> None:
-        """TooFast, before anything of the request is read, while the allowance is used up."""
+        """Raise TooFast while the allowance is used up, before anything of the request is read."""
         if endpoint.allowance is not None and (wait := endpoint.allowance.wait(self._clock.now())):
             raise self._too_fast(endpoint, wait)
 
     def refuse(self, endpoint: Endpoint) -> None:
-        """Count one that was turned away."""
+        """Count a request that was turned away."""
         self._counts[endpoint.path].refused += 1
 
     async def take(
         self, endpoint: Endpoint, headers: Mapping[str, str], body: bytes, query: str = ""
     ) -> list[Receipt] | Answer:
-        """Verify a request and store what it says; the receipts, or what the sender must hear instead. Refused, TooFast,
-        CannotVerify or StoreUnavailable say why not.
+        """Verify a request and store its events; returns the receipts, or the answer that the sender expects. Raises Refused,
+        TooFast, CannotVerify or StoreUnavailable.
         """
-        if not self.runs:  # a program that mounts the app has no other moment to say that it serves
+        if not self.runs:  # in a program that mounts the app, this is the first sign that it serves
             await self.start()
         request = WebhookRequest(endpoint.path, headers, body, self._clock.now(), query)
         await self._verify(endpoint, request)
         try:
             if (challenge := endpoint.challenge(request)) is not None:
                 return challenge
-            # Only what is genuine uses the allowance up: strangers cannot take it from the sender.
+            # Only genuine requests use up the allowance: unverified ones cannot take it from the sender.
             if endpoint.allowance is not None and not endpoint.allowance.take(request.received_at):
                 raise self._too_fast(endpoint, endpoint.allowance.wait(request.received_at))
             brought = endpoint.read(request)
@@ -155,7 +155,7 @@ class Webhooks(Service):
             return [await self._keep(endpoint, request, str(error), "unreadable")]
         if not brought:
             return []
-        # Other names are those of the request, and a request that has some brings one event.
+        # Aliases belong to the request, and a request with aliases has one event.
         receipts = await self._door.accept([one.event for one in brought], aliases=brought[0].aliases, by="source")
         counts = self._counts[endpoint.path]
         counts.taken += len(receipts)
@@ -169,7 +169,7 @@ class Webhooks(Service):
             endpoint.verifier.verify(request)
         except Refused as refused:
             reason = str(refused)
-        except ConfigError as error:  # a secret that is gone: not the sender's fault
+        except ConfigError as error:  # a secret has disappeared: not the sender's fault
             self.log.warning("a webhook cannot be verified", path=endpoint.path, reason=str(error))
             message = f"{endpoint.place}: a secret is missing"
             raise CannotVerify(message) from error
@@ -181,7 +181,7 @@ class Webhooks(Service):
         self.refuse(endpoint)
         headers = kept_of(endpoint, request, "unverified")
         size = len(request.body) + sum(len(name) + len(value) for name, value in headers.items())
-        if size <= LARGEST_OF_STRANGERS and self._strangers[endpoint.path].take(request.received_at):
+        if size <= LARGEST_UNVERIFIED and self._strangers[endpoint.path].take(request.received_at):
             with contextlib.suppress(StoreUnavailable):  # the answer is the same
                 await self._keep(endpoint, request, reason, "unverified")
         raise Refused(reason)
@@ -200,19 +200,19 @@ class Webhooks(Service):
 
     def _too_fast(self, endpoint: Endpoint, wait: Microseconds) -> TooFast:
         self.refuse(endpoint)
-        return TooFast(f"{endpoint.place}: more than its rate", wait=wait / 1_000_000)
+        return TooFast(f"{endpoint.place}: rate exceeded", wait=wait / 1_000_000)
 
     def read_again(
         self, source: str, raw: bytes, headers: Mapping[str, str], received_at: Microseconds, *, trust: bool
     ) -> list[tuple[Event, Aliases]]:
-        """The events of a request in quarantine, with their other names, after a fix. It is verified again, as of when it came,
-        unless somebody trusts it. Raises what is still wrong with it.
+        """The events of a request in quarantine, with their aliases, after a fix. The request is verified again as of its arrival,
+        unless a person trusts it. Raises if it is still unverified or unreadable.
         """
         endpoint = self.endpoints.get(source)
         if endpoint is None:
             message = f'app {self._app} has no webhook "{source}".{did_you_mean(source, self.endpoints)}'
             raise NotFound(message)
-        # What was not kept is not there: else all that came with a credential would have it for an id.
+        # Remove hidden headers: else all requests that came with a credential would get its placeholder as their id.
         request = WebhookRequest(endpoint.path, without_hidden(headers), raw, received_at)
         if not trust:
             endpoint.verifier.verify(request)
@@ -221,7 +221,7 @@ class Webhooks(Service):
     # counts
 
     async def run_once(self) -> float | None:
-        """Tell the store what came, or now and then that somebody still listens."""
+        """Report the counts to the store, or from time to time that this process still serves."""
         if not self.endpoints:
             return None
         if not self._entered:
@@ -230,7 +230,7 @@ class Webhooks(Service):
             await self._store.do(EnterSources(self._app, known, brings=brings))
             self._entered = True
         await self._serve()
-        silent = time.monotonic() - self._said_at > SAY_THAT_IT_LIVES_EVERY
+        silent = time.monotonic() - self._said_at > REPORT_ALIVE_EVERY
         for path in self.endpoints:
             if silent or self._counts[path]:
                 await self._tell(path, "reading")
@@ -239,8 +239,8 @@ class Webhooks(Service):
         return TELL_EVERY
 
     async def _serve(self) -> None:
-        """Say who serves: the death of this process is then known by its lease, and not only by its silence. One that was declared
-        dead by others serves on under a new identity.
+        """Record which process serves: its death is then known from its lease, not only from its silence. A process that was
+        declared dead continues to serve under a new identity.
         """
         process = self._process()
         if process and process != self._served_as:
@@ -248,7 +248,7 @@ class Webhooks(Service):
             self._served_as = process
 
     async def stop(self) -> None:
-        """Nobody listens here any more; another server that does says so again."""
+        """Stop and report that this process no longer serves; another server reports for itself."""
         ran = self.runs
         await super().stop()
         if ran and self._entered:
@@ -261,7 +261,7 @@ class Webhooks(Service):
         self._said_at = 0.0
 
     async def die(self) -> None:
-        """End without a word, as a killed process does. For tests."""
+        """Stop without reporting, like a killed process. For tests."""
         await super().stop()
 
     async def _tell(self, path: str, state: Literal["reading", "idle"]) -> None:

@@ -1,11 +1,11 @@
-"""Zones of time, by their names, and the clock on the wall in them.
+"""Time zones by name, and local time in them.
 
-A moment is microseconds since 1970, UTC. What the clock on the wall shows is counted the same way, so that between two changes
-of the clock the two differ by one number, the offset. A day is the number of days on the wall since 1970.
+A moment is microseconds since 1970, UTC. Local time ("wall") is counted in the same unit, so between two clock changes the two
+differ by one number, the offset. A day is the number of local days since 1970.
 
-    moments   ───────────┬──────────────┬───────────▶       spans: from when to when which offset holds
+    moments   ───────────┬──────────────┬───────────▶       spans: the offset that applies, from when to when
     offset         0     │    + 1 h     │    0
-    the wall   00:59:59 ─┘2:00   1:59:59└ 1:00              a gap is never shown; what is set back is shown twice
+    local      00:59:59 ─┘2:00   1:59:59└ 1:00              a gap is never shown; after setting back, times repeat
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from wakeful.errors import ConfigError, did_you_mean
 from wakeful.settings import time_zone
 
 DAY: Microseconds = 86400 * SECOND
-# Clocks that change twice within less than this are none that people live by.
+# No real clock changes twice within less than this.
 _STEP: Microseconds = 12 * 3600 * SECOND
 
 Span = tuple[Microseconds, Microseconds, Microseconds]
 
 
 def zone_named(name: str | ZoneInfo | None, *, where: str) -> ZoneInfo:
-    """The zone of this name; None: the one of the settings. ConfigError for one that does not exist."""
+    """The zone of this name; None: the one of the settings. Raises ConfigError if it does not exist."""
     wanted = time_zone() if name is None else name.key if isinstance(name, ZoneInfo) else name
     try:
         return _zone(wanted)
@@ -45,12 +45,12 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def local(moment: Microseconds, zone: ZoneInfo) -> datetime:
-    """What the clock on the wall shows at a moment."""
+    """Local time at a moment."""
     return to_datetime(moment).astimezone(zone)
 
 
 def shown_time(text: str | None) -> str:
-    """A time of the API (RFC 3339) for people: by the clock on the wall of WAKEFUL_TIME_ZONE, 2026-11-16 09:00:00 Europe/London."""
+    """A time of the API (RFC 3339) for people, in local time of WAKEFUL_TIME_ZONE: 2026-11-16 09:00:00 Europe/London."""
     if text is None:
         return "an unknown time"
     zone = zone_named(None, where="the time zone")
@@ -59,8 +59,8 @@ def shown_time(text: str | None) -> str:
 
 
 def moment_of(wall: datetime, zone: ZoneInfo) -> Microseconds:
-    """When the clock on the wall shows this. Where it does so twice, the first time, unless `fold` asks for the second; where the
-    clock jumps over it, the moment at which it jumps.
+    """The moment at which local time is `wall`. If it occurs twice, the first, unless `fold` asks for the second; if the clock skips
+    it, the moment at which the clock jumps.
     """
     shown = from_datetime(wall.replace(tzinfo=None))
     found = showings(shown, zone)
@@ -68,35 +68,35 @@ def moment_of(wall: datetime, zone: ZoneInfo) -> Microseconds:
 
 
 def first_showing(wall: Microseconds, zone: ZoneInfo) -> Microseconds:
-    """`moment_of`, for a wall in microseconds."""
+    """`moment_of`, for local time in microseconds."""
     found = showings(wall, zone)
     return found[0] if found else jump_over(wall, zone)
 
 
 def showings(wall: Microseconds, zone: ZoneInfo) -> list[Microseconds]:
-    """Every moment at which the clock on the wall shows this: one, two where it is set back over it, none where it jumps over it."""
+    """Every moment with this local time: usually one, two after a clock was set back, none if the clock skips it."""
     return [wall - offset for since, until, offset in spans(wall // DAY, zone) if since <= wall - offset < until]
 
 
 def jump_over(wall: Microseconds, zone: ZoneInfo) -> Microseconds:
-    """The moment at which the clock jumps over this."""
+    """The moment at which the clock skips this local time."""
     for (_, _, before), (jump, _, after) in pairwise(spans(wall // DAY, zone)):
         if jump + before <= wall < jump + after:
             return jump
-    message = f"the clock in {zone.key} shows {to_datetime(wall).replace(tzinfo=None)}, and does not jump over it"
+    message = f"local time {to_datetime(wall).replace(tzinfo=None)} exists in {zone.key}: no clock change skips it"
     raise ValueError(message)
 
 
 def day_of(moment: Microseconds, zone: ZoneInfo) -> int:
-    """The day on the wall."""
+    """The local day of a moment."""
     return (moment + _offset(moment, zone)) // DAY
 
 
 @lru_cache(maxsize=8192)
 def spans(day: int, zone: ZoneInfo) -> tuple[Span, ...]:
-    """The offsets that hold around a day on the wall, each with the moments from and until which: one, on most days.
+    """The offsets that apply around a local day, each with its first and last moment: one, on most days.
 
-    They reach a day further on both sides, because no offset is longer than that: every moment of the day is among them.
+    They reach one day further on both sides, because no offset is longer than that: every moment of the day is included.
     """
     first, last = (day - 1) * DAY // _STEP, (day + 2) * DAY // _STEP
     since, offset = first * _STEP, _offset_at_step(first, zone)
@@ -109,14 +109,14 @@ def spans(day: int, zone: ZoneInfo) -> tuple[Span, ...]:
     return (*found, (since, last * _STEP, offset))
 
 
-# Neighbouring days look at the same moments.
+# Neighbouring days need the same offsets.
 @lru_cache(maxsize=32768)
 def _offset_at_step(step: int, zone: ZoneInfo) -> Microseconds:
     return _offset(step * _STEP, zone)
 
 
 def _change(before: Microseconds, after: Microseconds, zone: ZoneInfo) -> Microseconds:
-    """The moment between these two from which another offset holds. Clocks change at whole seconds."""
+    """The moment between these two at which the offset changes. Clocks change at whole seconds."""
     offset = _offset(before, zone)
     low, high = before // SECOND, after // SECOND
     while high - low > 1:

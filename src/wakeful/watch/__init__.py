@@ -1,1 +1,1 @@
-"""Looks for what did not happen, and lets people hear of it."""
+"""Watching: finds what should have happened but did not, and raises alarms."""

@@ -1,14 +1,15 @@
-"""What should have happened and did not: facts in, verdict out. Nothing is read or written here, and the time is handed in.
+"""What should have happened but did not: facts in, verdict out. Nothing is read or written here; the time is an
+argument.
 
-    not-fired    nothing began it: nobody was there, it was missed, no event came
-    skipped      policy said no
-    parked       it waits for a dependency, for a person, or for whoever paused it
+    not-fired    nothing began it: no process was running, it was missed, or no event came
+    skipped      policy denied it
+    parked       it waits for a dependency, for a person, or until it is resumed
     failed       it was given up
-    too-long     it began, and is not over
-    no-output    it is done, and nothing came of it
-    not-read     nobody reads a source any more
+    too-long     it began and is not over
+    no-output    it is done, but without output
+    not-read     no process reads a source any more
 
-A verdict is met, pending (until a moment that it names), absent (one of these), or excused: somebody decided so.
+A verdict is met, pending (until a time that it names), absent (one of these), or excused (a person decided so).
 """
 
 from __future__ import annotations
@@ -38,16 +39,17 @@ SHORTEST_START: Microseconds = 60 * SECOND
 LATE_START: Microseconds = 3600 * SECOND
 SHORTEST_RUN: Microseconds = 600 * SECOND
 LONGEST_RUN: Microseconds = 86400 * SECOND
-# Whoever reads a source says so every half a minute; and what a dead one had is taken over within a second of its lease.
+# The reader of a source reports every half minute; the sources of a dead one are taken over within a second of its
+# lease.
 SILENT_SOURCE: Microseconds = 180 * SECOND
 TAKEN_OVER_WITHIN: Microseconds = 30 * SECOND
-# How far back it is asked whether deadlines were kept, to know whom a late arrival belongs to.
+# How many past deadlines are checked, to know which deadline a late arrival belongs to.
 DEADLINES_BACK = 8
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """A run, as far as somebody who waits for it wants to know."""
+    """The facts of a run that an expectation needs."""
 
     id: str
     agent: str
@@ -58,14 +60,14 @@ class RunFacts:
     due_at: Microseconds | None = None
     reason: str | None = None
     parked_for: str | None = None
-    paused_by: str | None = None  # who paused its agent, or all of its app
+    paused_by: str | None = None  # who paused its agent, or the whole app
     workers: int = 1  # living processes that have its agent
     has_output: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """What became of one event for an agent. `run` is None where no run came of it."""
+    """The result of one event for an agent. `run` is None if it started no run."""
 
     at: Microseconds
     state: AdmissionState
@@ -75,7 +77,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceFacts:
-    """What became of the last occurrences of a schedule."""
+    """The state of a schedule's last occurrence."""
 
     state: OccurrenceState
     at: Microseconds
@@ -83,7 +85,7 @@ class OccurrenceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ScheduleFacts:
+class WatchedSchedule:
     """A schedule, its last occurrences, and the last run that it started."""
 
     name: str
@@ -92,9 +94,9 @@ class ScheduleFacts:
     state: ScheduleState
     next_at: Microseconds | None
     due_at: Microseconds | None
-    queued_from: Microseconds | None = None  # an occurrence that was due and waits
+    queued_from: Microseconds | None = None  # a due occurrence that waits
     last: OccurrenceFacts | None = None
-    last_at: Microseconds | None = None  # the occurrence that the run is of
+    last_at: Microseconds | None = None  # the occurrence of the run
     run: RunFacts | None = None
     changed_by: str = ""
     workers: int = 1
@@ -102,7 +104,7 @@ class ScheduleFacts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How it stands. `due_at`: when it would be overdue. `told`: another part of Wakeful raises the alarm about this."""
+    """A verdict. `due_at`: when it would be overdue. `told`: another part of Wakeful raises the alarm about this."""
 
     state: Literal["met", "pending", "absent", "excused"]
     reason: str
@@ -126,11 +128,11 @@ def pending(reason: str, due_at: Microseconds | None) -> Judged:
 def judge_run(
     run: RunFacts, now: Microseconds, *, starts_by: Microseconds, ends_by: Microseconds, output: bool = False
 ) -> Judged:
-    """One run that should start and end in time, and with `output` bring something."""
+    """Judge one run that should start and end in time and, with `output`, bring an output."""
     name = f"run {run.id}"
     match run.state:
         case "done" if output and not run.has_output:
-            return absent("no-output", f"{name} of agent {run.agent} is done, and returned nothing")
+            return absent("no-output", f"{name} of agent {run.agent} is done, but returned nothing")
         case "done":
             return Judged("met", f"{name} is done", met_at=run.finished_at)
         case "dead":
@@ -146,25 +148,25 @@ def judge_run(
 
 
 def _held_up(run: RunFacts) -> tuple[Kind, str]:
-    """Why a run is not where it should be."""
+    """Why a run is not as far as it should be."""
     name = f"run {run.id} of agent {run.agent}"
     if run.state == "parked":
         return "parked", f"{name} is parked: {_dependency(run)}"
     if run.state == "held":
         return "parked", f"{name} is held for a person{_because(run.reason)}: `wakeful why {run.id}`"
     if run.paused_by is not None and run.state == "ready":
-        return "parked", f"{name} waits, because {run.paused_by} paused it: `wakeful resume {run.agent}`"
+        return "parked", f"{name} waits because {run.paused_by} paused it: `wakeful resume {run.agent}`"
     if run.started_at is None:
         why = "no living process has its agent" if run.workers == 0 else "it is not its turn yet"
-        return "not-fired", f"{name} was made at {to_text(run.created_at)} and has not begun: {why}"
-    began = f"{name} began at {to_text(run.started_at)} and is not over"
+        return "not-fired", f"{name} was created at {to_text(run.created_at)} and has not started: {why}"
+    began = f"{name} started at {to_text(run.started_at)} and is not over"
     match run.state:
         case "waiting":
             return "too-long", f"{began}: it waits{_because(run.reason)}"
         case "ready" if run.workers == 0:
             return "too-long", f"{began}: no living process has its agent"
         case "ready":
-            return "too-long", f"{began}: it is to be tried again{_because(run.reason)}"
+            return "too-long", f"{began}: it is to be retried{_because(run.reason)}"
         case _:
             return "too-long", began
 
@@ -172,7 +174,7 @@ def _held_up(run: RunFacts) -> tuple[Kind, str]:
 def _dependency(run: RunFacts) -> str:
     if run.parked_for is not None:
         return f"it waits for {run.parked_for}, whose circuit is not closed: `wakeful circuits`"
-    return run.reason or "nobody noted why"
+    return run.reason or "no reason was recorded"
 
 
 def _because(reason: str | None) -> str:
@@ -183,8 +185,9 @@ def _because(reason: str | None) -> str:
 
 
 def starts_within(schedule: Schedule, occurrence: Microseconds) -> Microseconds:
-    """How late a schedule's run may start before an alarm: as declared, else its declared grace, else an hour; but no longer
-    than until the next occurrence. A default grace may be longer: the late run is still worth doing, and told all the same.
+    """How late a schedule's run may start before an alarm: as declared, else its declared grace, else an hour; but at
+    most until the next occurrence. A default grace may be longer: the late run is still worth doing, and the alarm is
+    raised all the same.
     """
     if schedule.timing.starts_within is not None:
         return schedule.timing.starts_within
@@ -193,7 +196,9 @@ def starts_within(schedule: Schedule, occurrence: Microseconds) -> Microseconds:
 
 
 def ends_within(schedule: Schedule, occurrence: Microseconds) -> Microseconds:
-    """How long a schedule's run may take: as declared, else until the next occurrence; ten minutes at least, a day at most."""
+    """How long a schedule's run may take: as declared, else until the next occurrence; at least ten minutes, at most a
+    day.
+    """
     if schedule.timing.ends_within is not None:
         return schedule.timing.ends_within
     return min(LONGEST_RUN, max(SHORTEST_RUN, _period(schedule.rule, occurrence)))
@@ -204,8 +209,8 @@ def _period(rule: Rule, occurrence: Microseconds) -> Microseconds:
     return LONGEST_RUN if following is None else following - occurrence
 
 
-def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Judged:
-    """1. Is an occurrence due, and nobody fires it? 2. What became of the last one that was. 3. Its run."""
+def judge_schedule(facts: WatchedSchedule, now: Microseconds) -> Judged:
+    """Check: 1. an occurrence that is due but not fired, 2. the result of the last occurrence, 3. its run."""
     schedule = facts.schedule
     overdue_at = None
     if facts.state == "live" and facts.next_at is not None and facts.due_at is not None:
@@ -213,7 +218,7 @@ def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Judged:
     if facts.state in {"paused", "removed"}:
         return Judged("excused", f"{facts.state} by {facts.changed_by}")
     queued = facts.queued_from
-    if queued is not None and (facts.run is None or facts.run.state in FINAL_RUN_STATES):  # it waits for nobody
+    if queued is not None and (facts.run is None or facts.run.state in FINAL_RUN_STATES):  # it waits for no other run
         waits_until = queued + starts_within(schedule, queued)
         overdue_at = waits_until if overdue_at is None else min(overdue_at, waits_until)
     if overdue_at is not None and overdue_at <= now:
@@ -221,15 +226,15 @@ def judge_schedule(facts: ScheduleFacts, now: Microseconds) -> Judged:
         who = (
             "no living process has its agent"
             if facts.workers == 0
-            else "nobody has fired it: see the log of its process"
+            else "no process has fired it: see the log of its process"
         )
-        return absent("not-fired", f"its occurrence {to_text(occurrence)} is due, and {who}")
+        return absent("not-fired", f"its occurrence {to_text(occurrence)} is due, but {who}")
     verdict = _last_of(facts, now)
     due = [moment for moment in (verdict.due_at, overdue_at) if moment is not None]
     return replace(verdict, due_at=min(due, default=None))
 
 
-def _last_of(facts: ScheduleFacts, now: Microseconds) -> Judged:
+def _last_of(facts: WatchedSchedule, now: Microseconds) -> Judged:
     last, run = facts.last, facts.run
     if last is not None and last.state == "missed":
         reason = f"its occurrence {to_text(last.at)} was missed{_because(last.reason)}"
@@ -242,11 +247,11 @@ def _last_of(facts: ScheduleFacts, now: Microseconds) -> Judged:
     verdict = judge_run(
         run,
         now,
-        # One that was fired late gets a moment to begin: what was late about it was told before.
+        # A run that was fired late gets some time to start: the alarm about its lateness was raised before.
         starts_by=max(facts.last_at + starts_within(facts.schedule, facts.last_at), run.created_at + SHORTEST_START),
         ends_by=began + ends_within(facts.schedule, facts.last_at),
     )
-    # One cause, one alarm: a dead letter and a held run have alarms of their own.
+    # One cause, one alarm: a dead letter and a held run have their own.
     return replace(verdict, told=run.state in {"dead", "held"}) if verdict.state == "absent" else verdict
 
 
@@ -254,8 +259,8 @@ def _last_of(facts: ScheduleFacts, now: Microseconds) -> Judged:
 
 
 def judge_output(runs: Sequence[Admitted], within: Microseconds, now: Microseconds) -> Judged:
-    """Each run of an agent should bring an output in time. The newest of which that can be said decides; `runs` begins with
-    the newest.
+    """Each run of an agent should bring an output in time. The newest run that can be judged decides; `runs` begins
+    with the newest.
     """
     first: Judged | None = None
     for one in runs:
@@ -267,11 +272,11 @@ def judge_output(runs: Sequence[Admitted], within: Microseconds, now: Microsecon
         elif verdict.state != "excused":
             due = first.due_at if first is not None else None
             return replace(verdict, due_at=due)
-    return first or pending("none of its runs is to be judged yet", None)
+    return first or pending("none of its runs can be judged yet", None)
 
 
 def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, output: bool) -> Judged | None:
-    """None: nothing was to come of this one."""
+    """The verdict on one admission; None if nothing was to come of it."""
     if one.run is not None:
         return judge_run(
             one.run, now, starts_by=one.run.created_at + within, ends_by=one.run.created_at + within, output=output
@@ -286,14 +291,14 @@ def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, ou
 def judge_every(
     last: Microseconds | None, span: Microseconds, since: Microseconds, now: Microseconds, what: str, why: Judged | None
 ) -> Judged:
-    """Something at least every so often. `why`: what became of the last attempt, where there is one to ask."""
+    """Something should happen at least this often. `why`: the result of the last attempt, if known."""
     due = max(since, last or 0) + span
     if now < due:
         return pending(f"no {what} yet", due) if last is None else Judged("met", what, met_at=last, due_at=due)
     if why is not None and why.state == "absent":
         return why
     when = f"since {to_text(last)}" if last is not None else f"at all, since it is expected ({to_text(since)})"
-    return absent("not-fired", f"no {what} {when}, and one was due every {readable(span)}")
+    return absent("not-fired", f"no {what} {when}; one is due every {readable(span)}")
 
 
 def judge_by(
@@ -306,8 +311,8 @@ def judge_by(
     *,
     more: bool = False,
 ) -> Judged:
-    """Something by a time of the day. What comes late settles the deadline that it missed, and not the next one as well.
-    `arrivals` are the last ones, oldest first; `more`: there were older ones.
+    """Something should happen by a time of the day. A late arrival counts for the deadline that it missed, and not for
+    the next one as well. `arrivals` are the last ones, oldest first; `more`: there were older ones.
     """
     after = max(since, arrivals[0]) if more else since
     met_at = arrivals[-1] if arrivals else None
@@ -324,7 +329,7 @@ def judge_by(
         return _met(what, met_at, upcoming)
     if why is not None and why.state == "absent":
         return why
-    never = "and there never was one" if met_at is None else f"and the last one came at {to_text(met_at)}"
+    never = "and there was never one" if met_at is None else f"and the last one came at {to_text(met_at)}"
     return absent("not-fired", f"no {what} by {to_text(last)}, {never}")
 
 
@@ -333,7 +338,7 @@ def _met(what: str, met_at: Microseconds | None, due_at: Microseconds | None) ->
 
 
 def _deadlines(rule: Rule, after: Microseconds, now: Microseconds) -> list[tuple[Microseconds, Microseconds]]:
-    """The last deadlines up to now, each with the one before it, oldest first; none that was before it was expected."""
+    """The last deadlines up to now, each with the one before it, oldest first; without those before it was expected."""
     found: list[tuple[Microseconds, Microseconds]] = []
     deadline = rule.previous(now + 1)
     while deadline is not None and deadline > after and len(found) < DEADLINES_BACK:
@@ -348,7 +353,7 @@ def _deadlines(rule: Rule, after: Microseconds, now: Microseconds) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """A source that a process has, or had when it died. `left` is what is left of its lease, None if nothing is known of it."""
+    """A source that a process reads, or read when it died. `left` is the rest of its lease, None if unknown."""
 
     name: str
     state: SourceState
@@ -360,25 +365,25 @@ class SourceFacts:
 
 
 def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Judged:
-    """Does its reader live, and look? Another process takes over what a dead one had within a second of its lease; where no
-    process of the app is alive at all, that is told of the app.
+    """Whether a source's reader is alive and looks. Another process takes over a dead one's sources within a second of
+    its lease. If no process of the app is alive at all, the app's own alarm says so.
     """
     who = "its reader" if facts.pid is None else f"pid {facts.pid} on {facts.host}"
     if facts.alive:
         looked = facts.read_at if facts.read_at is not None else now
         if facts.state == "failing":
-            return Judged("absent", f"it cannot be read: `wakeful why {facts.name}` tells why", "not-read", told=True)
-        if facts.state == "paused":  # it waits until what it brought before is done
+            return Judged("absent", f"it cannot be read: `wakeful why {facts.name}` shows why", "not-read", told=True)
+        if facts.state == "paused":  # it waits until its earlier events are done
             return Judged("met", f"{who} has it, and it is {facts.state}", met_at=facts.read_at)
         if now < looked + SILENT_SOURCE:
             return Judged("met", f"{who} reads it", met_at=facts.read_at, due_at=looked + SILENT_SOURCE)
-        return absent("not-read", f"{who} has it, and has not looked since {to_text(looked)}: see its log")
+        return absent("not-read", f"{who} has it, but has not looked since {to_text(looked)}: see its log")
     ended = now + facts.left if facts.left is not None else facts.read_at or 0
     if now < ended + TAKEN_OVER_WITHIN:
-        return pending(f"{who} is dead, and another process may take it over", ended + TAKEN_OVER_WITHIN)
+        return pending(f"{who} is dead; another process may take it over", ended + TAKEN_OVER_WITHIN)
     reason = (
-        f"{who} had it and is dead, and no other process took it over: start a worker that has its trigger, or, if that "
-        f"was removed from the code, `wakeful sources forget {facts.name}`"
+        f"{who} had it and is dead, and no other process took it over: start a worker that has its trigger. If the trigger "
+        f"was removed from the code: `wakeful sources forget {facts.name}`"
     )
     return Judged("absent", reason, "not-read", told=not workers)
 
@@ -386,7 +391,9 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Judg
 def judge_served(
     last: SourceFacts | None, read_at: Microseconds | None, now: Microseconds, *, name: str, workers: int
 ) -> Judged:
-    """Does a process answer the requests to a webhook? `last` is the one whose lease ended last; None while one lives."""
+    """Whether a process answers the requests to a webhook. `last` is the one whose lease ended last; None while one is
+    alive.
+    """
     if last is None:
         return Judged("met", "a server answers its requests", met_at=read_at)
     who = "its server" if last.pid is None else f"pid {last.pid} on {last.host}"
@@ -394,7 +401,7 @@ def judge_served(
     if now < ended + TAKEN_OVER_WITHIN:
         return pending(f"{who}, which answered its requests, is dead; another may start", ended + TAKEN_OVER_WITHIN)
     reason = (
-        f"no server answers its requests since {to_text(ended)}, when {who} died: start `wakeful serve APP` again, or, if it was "
-        f"removed from the code, `wakeful sources forget {name}`"
+        f"no server has answered its requests since {to_text(ended)}, when {who} died: start `wakeful serve APP` again. If it was "
+        f"removed from the code: `wakeful sources forget {name}`"
     )
     return Judged("absent", reason, "not-read", told=not workers)

@@ -1,10 +1,10 @@
-"""`app.expect(…)`: what should happen by when, as it is declared, and as it is stored for whoever watches without the code.
+"""`app.expect(…)`: what should happen by when, as declared, and as stored for watchers that do not have the code.
 
     expect("nightly backup", by="03:00", days="mon-fri")     by      a deadline on each of these days
     expect(source="stripe", at_least_every="1d")             every   never longer than this without one
-    expect(agent="digest", output_within="2h")               output  each run brings something, in time
+    expect(agent="digest", output_within="2h")               output  each run brings an output in time
 
-What meets it is a check-in of its name, an event, anything from a source, or a run of an agent.
+A check-in of its name meets it, or an event, anything from a source, or a run of an agent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Expectation:
     every: Microseconds | None = None
     output_within: Microseconds | None = None
     event: str | None = None  # the type of an event
-    subject: str | None = None  # of a check-in: its name
+    subject: str | None = None  # the name, for a check-in
     source: str | None = None
     agent: str | None = None
     owner: str | None = None
@@ -55,12 +55,12 @@ class Expectation:
         return Cron(f"{int(minute)} {int(hour)} * * {self.days or '*'}", self.zone or "UTC")
 
     def definition(self) -> dict[str, Any]:
-        """As JSON, without what has a column of its own."""
+        """The expectation as JSON, without the fields that have columns of their own."""
         return {name: value for name in DEFINED if (value := getattr(self, name)) is not None}
 
     @property
     def what(self) -> str:
-        """What meets it, after "no": "event from stripe"."""
+        """What meets it, for use after "no": "event from stripe"."""
         if self.agent is not None:
             return f"{'output' if self.output_within is not None else 'finished run'} of agent {self.agent}"
         if self.source is not None:
@@ -83,13 +83,13 @@ OPTIONS = ("by", "tz", "days", "at_least_every", "output_within", "event", "sour
 
 
 def read_definition(name: str, definition: Mapping[str, Any], agent: str | None, owner: str | None) -> Expectation:
-    """An expectation as it was stored. What a newer version of Wakeful added to it is left aside."""
+    """A stored expectation. Fields that a newer version of Wakeful added are ignored."""
     known = {field: definition[field] for field in DEFINED if field in definition}
     return Expectation(name, **known, agent=agent, owner=owner)
 
 
 def read_expectation(name: str | None, options: Mapping[str, Any], *, app: str) -> Expectation:
-    """What was declared. ConfigError for what cannot be meant."""
+    """Read a declaration. ConfigError for options that make no sense."""
     where = f"app {app}: expect({name!r})" if name is not None else f"app {app}: expect(…)"
     for option in options:
         if option not in OPTIONS:
@@ -97,12 +97,14 @@ def read_expectation(name: str | None, options: Mapping[str, Any], *, app: str) 
     texts = {option: _text(option, options.get(option), where) for option in ("event", "source", "agent")}
     met_by = [option for option in ("event", "source", "agent") if texts[option] is not None]
     if len(met_by) > 1:
-        raise ConfigError(f"{where}: {' and '.join(met_by)} together: one of them meets it, so give one")
+        raise ConfigError(f"{where}: {' and '.join(met_by)} together: only one of them can meet it, so give one")
     by, every, within = (options.get(option) for option in ("by", "at_least_every", "output_within"))
     if by is None and every is None and within is None:
-        raise ConfigError(f'{where}: until when? Give by="03:00", at_least_every="1d" or output_within="2h"')
+        raise ConfigError(f'{where}: no deadline: give by="03:00", at_least_every="1d" or output_within="2h"')
     if by is not None and (every is not None or within is not None):
-        raise ConfigError(f"{where}: by is a time of the day, and goes with neither at_least_every nor output_within")
+        raise ConfigError(
+            f"{where}: by is a time of the day and cannot be combined with at_least_every or output_within"
+        )
     if within is not None and texts["agent"] is None:
         raise ConfigError(f"{where}: output_within is about the runs of an agent: give agent= too")
     if by is None and (options.get("days") is not None or options.get("tz") is not None):
@@ -121,14 +123,14 @@ def read_expectation(name: str | None, options: Mapping[str, Any], *, app: str) 
 
 
 def _name(name: str | None, texts: Mapping[str, str | None], where: str) -> str:
-    """Its own, else that of what meets it."""
+    """Its own name, else the name of what meets it."""
     if name is None:
         named = next((f"{option} {text}" for option in ("agent", "source", "event") if (text := texts[option])), None)
         if named is None:
-            raise ConfigError(f"{where}: what is expected? Give it a name, or source=, event= or agent=")
+            raise ConfigError(f"{where}: nothing to expect: give it a name, or source=, event= or agent=")
         return named[:NAME_LIMIT]
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
-        raise ConfigError(f"{where}: a name is a text of at most {NAME_LIMIT} characters in one line")
+        raise ConfigError(f"{where}: a name is a text of at most {NAME_LIMIT} characters on one line")
     return str.__str__(name)
 
 
@@ -159,5 +161,5 @@ def _span(option: str, value: Duration, where: str) -> Microseconds:
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{where}: {option}: {error}") from None
     if span <= 0:
-        raise ConfigError(f"{where}: {option} must be longer than nothing")
+        raise ConfigError(f"{where}: {option} must be longer than zero")
     return span

@@ -1,5 +1,5 @@
-"""What is known of an app's expectations, out of its store. Every question finds its rows by an index: none of them looks
-through what is over.
+"""The facts about an app's expectations, read from its store. Every query finds its rows by an index: none scans what
+is over.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from wakeful.watch.absence import (
     Judged,
     OccurrenceFacts,
     RunFacts,
-    ScheduleFacts,
     SourceFacts,
+    WatchedSchedule,
     judge_admitted,
     judge_by,
     judge_every,
@@ -34,21 +34,21 @@ from wakeful.watch.expectations import CHECKIN, Expectation, read_definition
 from wakeful.watch.overdue import Overdue, look_for_overdue
 from wakeful.watch.retrying import alarms_of, retried
 
-# How many of the last arrivals, runs and processes are looked at.
+# How many of the last arrivals, runs and processes are read.
 LAST_ARRIVALS = 32
 LAST_RUNS = 50
-# How far back one is looked for that has had its time, where all of the last ones still have some.
+# How far back to look for a run whose time is over, if all of the last ones still have time.
 FURTHEST_BACK = 50_000
 LAST_PROCESSES = 50
-# A busy machine renews a lease late; nobody need be called for that.
+# A busy machine renews a lease late; that needs no alarm.
 LATE_RENEWAL: Microseconds = 5 * SECOND
-# What comes of a definition that this process cannot make anything of.
+# Errors of a definition that this process cannot read.
 UNREADABLE = (ConfigError, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """An expectation, declared or made from a schedule, and how it stands."""
+    """An expectation, declared or derived from a schedule, and its verdict."""
 
     app: str
     name: str
@@ -58,13 +58,13 @@ class Expected:
     agent: str | None = None
     owner: str | None = None
     met_at: Microseconds | None = None
-    noted_at: Microseconds | None = None  # the last time it was met, as far as that is stored
+    noted_at: Microseconds | None = None  # the last time it was met, as stored
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Who works for an app: how many living processes have each agent, and whether the last of all of them died; and since when
-    a living process has had each agent.
+    """The processes of an app: how many living ones have each agent, since when, and whether the last of all of them
+    died.
     """
 
     workers: dict[str, int]
@@ -74,7 +74,7 @@ class Crew:
 
 
 class Facts:
-    """Asks a store how the expectations of an app stand."""
+    """Reads from a store whether the expectations of an app are met."""
 
     def __init__(self, database: Fetcher) -> None:
         self._database = database
@@ -88,25 +88,25 @@ class Facts:
         return sorted(row[0] for row in await self._database.fetch("watched_apps"))
 
     async def retired(self) -> dict[str, str]:
-        """The apps that a person retired, of which nothing is expected any more, and the words for that."""
+        """The apps that a person retired, of which nothing is expected any more, with the reason."""
         return {
             app: f"app {app} was retired by {by} at {to_text(at)}" + (f": {note}" if note else "")
             for app, at, by, note in await self._database.fetch("list_retired")
         }
 
     async def alarms(self, app: str) -> dict[str, str]:
-        """What is open about expectations: keys and texts."""
+        """The open alarms about expectations: keys and texts."""
         return {row[0]: row[1] for row in await self._database.fetch("alarms_of_watching", app)}
 
     async def has_work_to_come(self, app: str) -> bool:
-        """Does it have schedules, sources, runs that are not over, effects that are not settled, or messages on their way?"""
+        """Whether the app has schedules, sources, unfinished runs, unsettled effects or pending deliveries."""
         for query in ("count_live_schedules", "count_sources", "count_unfinished"):
             if (await self._database.fetch(query, app))[0][0]:
                 return True
         return False
 
     async def _sources(self, app: str, now: Microseconds, crew: Crew) -> list[Expected]:
-        """How the sources stand that are read by one process at a time."""
+        """The verdicts on sources that one process at a time reads."""
         found = []
         for row in await self._database.fetch("sources_to_judge", self._database.read_clock(), app):
             name, kind, state, read_at, host, pid, process, left, owner = row
@@ -116,7 +116,7 @@ class Facts:
         return found
 
     async def _webhooks(self, app: str, now: Microseconds, crew: Crew) -> list[Expected]:
-        """Whether the webhooks that were served still are."""
+        """The verdicts on webhooks that were served before."""
         servers: dict[str, list[Row]] = {}
         for row in await self._database.fetch("webhooks_to_judge", self._database.read_clock(), app):
             servers.setdefault(row[0], []).append(row)
@@ -143,18 +143,20 @@ class Facts:
                 workers[agent] = workers.get(agent, 0) + living
                 if living:
                     since[agent] = min(since.get(agent, started_at), started_at)
-        # A lease ends soon after its process: the one that ended last tells whether they are gone in good order.
+        # A lease ends soon after its process: the lease that ended last tells whether they stopped in good order.
         last = max(rows, key=lambda row: row[3], default=None)
         return Crew(workers, alive, died=last is not None and not alive and last[2] != "stopped", since=since)
 
     async def overdue(self, app: str, now: Microseconds, crew: Crew) -> Overdue:
-        """Work of an app that waits for too long: runs, keys behind a dead letter, channels, sources, and what is tried again."""
+        """Work of an app that waits too long: runs, keys behind a dead letter, channels, sources, and retries."""
         found = await look_for_overdue(self._database, app, now, crew.workers, crew.since)
         found.alarms += alarms_of(app, await retried(self._database, app, now), now)
         return found
 
     async def expected(self, app: str, now: Microseconds, crew: Crew, *, whole: bool = False) -> list[Expected]:
-        """How expectations stand: all that are declared, and of schedules those that are not simply fine; with `whole` all."""
+        """The verdicts: on all declared expectations, and on schedules that need attention; with `whole` on all
+        schedules.
+        """
         paused = {row[0]: row[1] for row in await self._database.fetch("pauses_of_app", app)}
         around = _Around(crew.workers, paused)
         rows = await self._database.fetch("schedules_to_judge", self._database.read_clock(), app, int(whole))
@@ -204,7 +206,7 @@ class Facts:
             arrivals = await self._arrivals(app, expectation)
             more = len(arrivals) == LAST_ARRIVALS
         if noted_at is not None and since <= noted_at < (arrivals[0] if arrivals else now) and not more:
-            arrivals.insert(0, noted_at)  # its event, or its run, may have been removed since
+            arrivals.insert(0, noted_at)  # its event or its run may have been removed since
         if expectation.by is not None:
             return judge_by(arrivals, expectation.deadlines, since, now, expectation.what, why, more=more)
         verdict: Judged | None = None
@@ -217,7 +219,7 @@ class Facts:
         return verdict or Judged("pending", "nothing is expected of it")
 
     async def _arrivals(self, app: str, expectation: Expectation) -> list[Microseconds]:
-        """When the last ones came that meet it, oldest first."""
+        """The times of the last arrivals that meet it, oldest first."""
         if expectation.source is not None:
             rows = await self._database.fetch("arrivals_from", app, expectation.source, LAST_ARRIVALS)
         elif expectation.event == CHECKIN and expectation.subject is not None:
@@ -229,8 +231,8 @@ class Facts:
     async def _runs(
         self, app: str, agent: str, around: _Around, within: Microseconds | None, now: Microseconds
     ) -> list[Admitted]:
-        """What became of the last events of an agent, newest first. Of an agent with so much to do that all of these still have
-        time, also of some before them: each new run would otherwise be a reason to wait.
+        """The results of an agent's last events, newest first. If an agent is so busy that all of these still have
+        time, older ones are read too: otherwise each new run would be a reason to wait.
         """
         found: list[Admitted] = []
         asked = within is None
@@ -240,7 +242,7 @@ class Facts:
             for at, state, reason, seq, *columns in rows:
                 run = _run(columns, around) if seq is not None else None
                 if run is not None and run.state == "done" and not asked:
-                    # The newest that is done decides: of the others nobody needs to know what they returned.
+                    # The newest run that is done decides: the output of the others does not matter.
                     asked = True
                     run = replace(run, has_output=await self._has_output(seq))
                 found.append(Admitted(at, state, reason, run))
@@ -256,18 +258,20 @@ class Facts:
 
 
 def _unreadable(error: Exception) -> Judged:
-    """Another version wrote it, or its zone is not on this machine: it keeps the alarm that it has, and the others are looked at."""
+    """A definition of another version, or with a zone that this machine lacks: it keeps its alarm, and the others are
+    judged.
+    """
     return Judged("pending", f"it cannot be judged here: {words_of(error) or type(error).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Around:
     workers: dict[str, int]
-    paused: dict[str, str]  # who paused which agent; '' is all of the app
+    paused: dict[str, str]  # who paused each agent; '' is the whole app
 
 
 def _both(verdict: Judged, often: Judged) -> Judged:
-    """Each run in time, and often enough: the one that is not well tells, else the one that is due first."""
+    """Each run in time, and often enough: the one that is absent decides, else the one that is due first."""
     if often.state == "absent":
         return often
     due = [one.due_at for one in (verdict, often) if one.due_at is not None]
@@ -297,7 +301,7 @@ def _schedule(app: str, row: Row, now: Microseconds, around: _Around) -> Expecte
         schedule = schedules.read_definition(from_json(definition))
     except UNREADABLE as error:
         return Expected(app, name, "schedule", definition, _unreadable(error), agent, owner)
-    facts = ScheduleFacts(
+    facts = WatchedSchedule(
         name,
         agent,
         schedule,

@@ -1,4 +1,4 @@
-"""What is expected, for people and JSON: how each expectation stands, when it was last met, and when it is due."""
+"""The expectations for people and JSON: their state, when each was last met, and when it is due."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wakeful.watch.facts import Expected, Facts
 
 
 async def listed(database: Fetcher) -> list[dict[str, Any]]:
-    """Everything that is expected of the apps of a store."""
+    """All expectations of the apps in a store."""
     facts = Facts(database)
     now = await facts.now()
     found: list[Expected] = []
@@ -26,7 +26,7 @@ async def listed(database: Fetcher) -> list[dict[str, Any]]:
 
 
 def shown(one: Expected) -> dict[str, Any]:
-    """As the HTTP API and `--json` show it."""
+    """The expectation as the HTTP API and `--json` show it."""
     verdict = one.verdict
     return {
         "app": one.app,

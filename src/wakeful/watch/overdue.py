@@ -1,11 +1,11 @@
-"""Work that waits for longer than it should: facts in, alarms out. One alarm for each cause, not one for each run.
+"""Work that waits longer than it should: facts in, alarms out. One alarm for each cause, not one for each run.
 
-    waiting/APP/AGENT    a run is ready, and does not start; the text says what holds it
+    waiting/APP/AGENT    a run is ready but does not start; the text says what holds it back
     blocked/APP/AGENT    runs wait behind dead letters of their key
-    delivery/…/late      the next message of a channel has not gone out; the outbox raises the same one when a try fails
-    lag/APP/SOURCE       what a source brings is older than it should be
+    delivery/…/late      the next message of a channel has not gone out; the outbox also raises it when a try fails
+    lag/APP/SOURCE       the events of a source are older than they should be
 
-Only heads are looked at, each found by an index: how much waits behind them costs nothing.
+Only the first in each line is read, found by an index: the number that waits behind it costs nothing.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from wakeful.stores.verbs.failing import OPERATOR
 
 STARTS_WITHIN: Microseconds = 300 * SECOND
 LAG_WITHIN: Microseconds = 900 * SECOND
-# A lag is of what was read last: where nothing came for a while, there is nothing to be behind with.
+# A lag is that of the last event read: if none came for a while, the source is not behind.
 LAG_IS_FRESH: Microseconds = 300 * SECOND
-# So many dead letters of an agent that keep a key are looked at.
+# The most dead letters of an agent that are checked for a key they block.
 LOOKED_AT = 1000
-# Who pauses an agent whose runs become dead letters one after the other.
+# The actor that pauses an agent whose runs become dead letters one after the other.
 PAUSED_BY_ITSELF = OPERATOR
 
 
 @dataclass(slots=True)
 class Overdue:
-    """What was found. `late` are those of channels, which the outbox raises too, and resolves."""
+    """The alarms that were found. `late` are those of channels, which the outbox also raises and resolves."""
 
     alarms: list[Alarm] = field(default_factory=list)
     late: list[Alarm] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """What may hold the runs of an agent back."""
+class StartFacts:
+    """What may keep the runs of an agent from starting."""
 
     workers: int
     paused_by: str | None = None
@@ -54,21 +54,22 @@ class Hold:
     crashes: int = 0
 
 
-def held_back_by(agent: str, hold: Hold, within: Microseconds, now: Microseconds) -> str | None:
-    """What keeps a run of the agent from starting, in words, with what to do. None: its limits explain it, and its runs move on.
+def held_back_by(agent: str, hold: StartFacts, within: Microseconds, now: Microseconds) -> str | None:
+    """What keeps a run of the agent from starting, in words, with what to do. None: its limits explain it, and its runs
+    progress.
 
-    The order is that of a claim: a pause, no worker, the rate, the concurrency; what is left are workers that are busy.
+    In the order of a claim: a pause, no worker, the rate, the concurrency. Otherwise the workers are busy.
     """
     if hold.paused_by == PAUSED_BY_ITSELF:
-        return None  # an alarm of its own says so
+        return None  # that pause has its own alarm
     if hold.paused_by is not None:
-        return f"the agent is paused by {hold.paused_by}; `wakeful resume {agent}` lets it go on"
+        return f"the agent is paused by {hold.paused_by}; `wakeful resume {agent}` resumes it"
     if hold.workers == 0:
         return "no living process has the agent; start one with `wakeful worker APP`"
     if hold.coming_back_at is not None:
-        return None  # a person said how fast
+        return None  # a person set this rate
     if hold.rate is not None and hold.starts >= hold.rate.most:
-        return None  # as many start as its rate lets start
+        return None  # as many runs start as its rate allows
     moves = hold.last_claimed_at is not None and now - hold.last_claimed_at < within
     if hold.concurrency is not None and hold.running >= hold.concurrency:
         if moves:
@@ -79,34 +80,34 @@ def held_back_by(agent: str, hold: Hold, within: Microseconds, now: Microseconds
             f"`wakeful runs --agent {agent} --state running` lists them"
         )
     if hold.crashes > 1:
-        return f"it was in flight in {hold.crashes} processes that died, so it goes alone, when nothing else runs in a process"
+        return f"it was in flight in {hold.crashes} processes that died, so it must run alone, when nothing else runs in a process"
     busy = f"{hold.running} of its runs are running" if hold.running else "none of its runs is running"
-    return f"no limit holds it, and {busy}: the workers are busy with other runs, or stuck; start more of them, or see their logs"
+    return f"no limit holds it back, and {busy}: the workers are busy with other runs, or stuck; start more workers, or see their logs"
 
 
 async def look_for_overdue(
     database: Fetcher, app: str, now: Microseconds, workers: Mapping[str, int], since: Mapping[str, Microseconds]
 ) -> Overdue:
-    """`workers`: how many living processes have each agent; `since`: since when one has."""
+    """The alarms about waiting work. `workers`: how many living processes have each agent; `since`: since when one has."""
     found = Overdue()
     clock = database.read_clock()
     pauses = {row[0]: row[1] for row in await database.fetch("pauses_of_app", app)}
     for name, owner, declared, run, ready_at, crashes in await database.fetch("waiting_heads", clock, app):
         within = STARTS_WITHIN if declared is None else declared
-        # A worker that has just come finds what was left, and has its time to begin with it.
+        # A worker that has just started gets its time to begin with the runs that were left.
         waits_since = max(ready_at, since.get(name, 0))
         if not within or now - waits_since <= within:
             continue
         if "" in pauses:  # one cause, one alarm
-            text = f"all of app {app} is paused by {pauses['']}, and run {run} of agent {name} is ready since {to_text(ready_at)}"
-            found.alarms = [Alarm(app, f"waiting/{app}/all", f"{text}; `wakeful resume all` lets it go on")]
+            text = f"the whole app {app} is paused by {pauses['']}, and run {run} of agent {name} has been ready since {to_text(ready_at)}"
+            found.alarms = [Alarm(app, f"waiting/{app}/all", f"{text}; `wakeful resume all` resumes it")]
             break
         hold = await _hold(database, app, name, workers.get(name, 0), crashes, pauses.get(name))
         if not hold.workers and await _is_open(database, f"agent/{app}/{name}"):
-            continue  # whoever started last has said that the app does not have it
+            continue  # the process that started last has raised the alarm that the app does not have it
         words = held_back_by(name, hold, within, now)
         if words is not None:
-            text = f"run {run} of agent {name} is ready since {to_text(ready_at)} and has not started: {words}"
+            text = f"run {run} of agent {name} has been ready since {to_text(ready_at)} and has not started: {words}"
             found.alarms.append(Alarm(app, f"waiting/{app}/{name}", text, name, owner))
     for name, owner, declared, run, key, died_at in await database.fetch("blocked_heads", app, LOOKED_AT):
         within = STARTS_WITHIN if declared is None else declared
@@ -126,7 +127,9 @@ async def _is_open(database: Fetcher, key: str) -> bool:
     return bool(found) and found[0][2] != "resolved"
 
 
-async def _hold(database: Fetcher, app: str, agent: str, workers: int, crashes: int, paused_by: str | None) -> Hold:
+async def _hold(
+    database: Fetcher, app: str, agent: str, workers: int, crashes: int, paused_by: str | None
+) -> StartFacts:
     clock = database.read_clock()
     coming_back_at = next((row[0] for row in await database.fetch("rate_of_agent", app, agent)), None)
     limits = await database.fetch("limit_of_agent", app, agent)
@@ -134,7 +137,7 @@ async def _hold(database: Fetcher, app: str, agent: str, workers: int, crashes: 
     starts = (await database.fetch("count_starts", clock, app, agent, span))[0][0] if most is not None else 0
     running, last, first = (await database.fetch("running_of_agent", app, agent))[0]
     rate = None if most is None or span is None else Rate(most, span)
-    return Hold(workers, paused_by, coming_back_at, concurrency, rate, starts, running, last, first, crashes)
+    return StartFacts(workers, paused_by, coming_back_at, concurrency, rate, starts, running, last, first, crashes)
 
 
 def _blocked(app: str, agent: str, owner: str | None, run: str, key: str, died_at: Microseconds) -> Alarm:
@@ -151,18 +154,18 @@ def _late(
     who = "no process delivers to it now" if holder is None else f"process {holder} has it"
     text = (
         f"channel {channel}: delivery {delivery} was committed at {to_text(committed_at)} and has not gone out; {who}, and those "
-        f"behind it wait. `wakeful deliveries show {delivery}` tells its errors"
+        f"behind it wait. `wakeful deliveries show {delivery}` shows its errors"
     )
     return Alarm(app, late_alarm(app, channel), text, agent, owner)
 
 
 def lagging(app: str, row: Row, now: Microseconds) -> Alarm | None:
-    """A source that has been read for a while, and still brings what is older than it should be."""
+    """The alarm about a source that has been read for a while and whose events are still older than they should be."""
     name, kind, state, since, lag, behind, event_at, owner, declared = row
     within = LAG_WITHIN if declared is None else declared
     fresh = event_at is not None and now - event_at <= LAG_IS_FRESH
     if not within or state != "reading" or lag <= within or not fresh or now - since <= within:
         return None
     more = f", and {behind:,} more are known to wait" if behind else ""
-    text = f"{kind} {name} brings what is over {readable(within)} old{more}: it is read since {to_text(since)} and does not catch up"
+    text = f"{kind} {name} brings events over {readable(within)} old{more}: it has been read since {to_text(since)} and does not catch up"
     return Alarm(app, f"lag/{app}/{name}", text, owner=owner)

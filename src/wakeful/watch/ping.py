@@ -1,10 +1,11 @@
-"""A dead man's ping: a URL that hears from us as long as we look, so that somebody outside notices when we do not.
+"""A dead man's ping: a URL that is called as long as the watcher looks, so that a service outside notices when it
+stops.
 
-    URL/start   when the watching begins        URL        after each look that went well
-    URL/fail    with a few words, when looks fail, or nobody works for an app any more
+    URL/start   when the watching begins        URL        after each successful look
+    URL/fail    with a few words, when looks fail or no process of an app is alive
 
-As Healthchecks has it, and others understand it too. A ping never holds up a look and never ends one: what cannot be sent is
-said in the log, and the next look sends its own.
+This is the protocol of Healthchecks, which others understand too. A ping never delays or ends a look: a ping that
+cannot be sent is logged, and the next look sends its own.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ BODY_LIMIT = 1_000
 
 
 def read_ping(given: Secret | None, *, where: str) -> Secret | None:
-    """A URL as it is declared. ConfigError for one that cannot be sent to; one of the environment is read when it is used."""
+    """Check a declared URL. ConfigError for one that cannot be sent to. A URL in the environment is read when it is
+    used.
+    """
     if given is not None and not isinstance(given, Env):
         address_of(given, where=where)
     return given
 
 
 def address_of(url: str, *, where: str) -> SplitResult:
-    """The URL, taken apart. It is whoever runs Wakeful who gives it, so it may lead to this machine or its network."""
+    """The URL, split. The operator gives it, so it may lead to this machine or its network."""
     return check_url(url, where=where, allow_private=True)
 
 
@@ -54,16 +57,16 @@ class Ping(Service):
         self._next: tuple[Signal, str] | None = None
         self._client: httpx2.AsyncClient | None = None
         self._trouble = False
-        # The last part of the path is the secret of such a URL.
+        # The last part of the path is the secret of such a URL, so only the host is logged.
         self.log = logger_of(part=self.name, host=self._parts.netloc)
 
     def signal(self, kind: Signal, words: str = "") -> None:
-        """Send this, instead of what was not sent yet: only the latest counts."""
+        """Send this signal instead of one that was not sent yet: only the latest counts."""
         self._next = (kind, words)
         self.wake()
 
     async def run_once(self) -> float | None:
-        """Send what is to be sent; a few times, if it does not get through."""
+        """Send the pending signal, with a few retries."""
         waiting, self._next = self._next, None
         if waiting is None:
             return None
@@ -74,18 +77,18 @@ class Ping(Service):
             problem = await self._sent(kind, words)
             if problem is None:
                 if self._trouble:
-                    self.log.info("the ping gets through again")
+                    self.log.info("the ping works again")
                 self._trouble = False
                 break
             if not self._trouble or number == TRIES - 1:
-                self.log.warning("the ping did not get through", problem=problem)
+                self.log.warning("the ping failed", problem=problem)
             self._trouble = True
             if self._is_outdated():
                 break
         return 0.0 if self._is_outdated() else None
 
     def _is_outdated(self) -> bool:
-        """Is there something newer to send?"""
+        """Whether there is a newer signal to send."""
         return self._next is not None
 
     async def stop(self) -> None:
@@ -95,7 +98,7 @@ class Ping(Service):
             await client.aclose()
 
     async def _sent(self, kind: Signal, words: str) -> str | None:
-        """What kept it from getting through, if anything did."""
+        """Send a signal. Returns the problem, or None."""
         import httpx2
 
         try:
@@ -106,7 +109,7 @@ class Ping(Service):
         return None if answer.is_success else f"answered {answer.status_code}"
 
     def address(self, kind: Signal) -> str:
-        """Where a signal goes. The query, where there is one, stays behind the path."""
+        """The URL of a signal. A query stays after the path."""
         ending = "" if kind == "success" else f"/{kind}"
         return self._parts._replace(path=self._parts.path.rstrip("/") + ending).geturl()
 

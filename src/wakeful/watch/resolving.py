@@ -1,5 +1,5 @@
-"""Alarms that are over without a word: nobody does anything when nothing waits any more, or the disk has room again. Somebody
-looks now and then, as long as one of them is open.
+"""Resolves alarms whose cause ends without an event: nothing waits any more, or the disk has room again. It looks now
+and then while one of them is open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOK_EVERY = 60.0
 
 
 class Resolver(Service):
-    """Resolves the alarms of one app that are over by themselves."""
+    """Resolves the alarms of one app whose cause has ended by itself."""
 
     name = "resolver"
 
@@ -45,12 +45,12 @@ class Resolver(Service):
         self._time_passes = time_passes
 
     async def run_once(self) -> float | None:
-        """Look at each that is open once."""
+        """Check each open alarm once."""
         await self.tick()
         return LOOK_EVERY if self._time_passes else None
 
     async def tick(self) -> int:
-        """Resolve what is over; returns how many were."""
+        """Resolve alarms whose cause is over. Returns how many."""
         mine = [key for key, _ in await open_alarms(self._store.database, self._app)]
         over = await self._unloaded(mine) + await self._undeclared(mine)
         over += await self._unfired(mine)
@@ -61,7 +61,7 @@ class Resolver(Service):
         return len(over)
 
     async def _unloaded(self, keys: list[str]) -> list[str]:
-        """Agents that nobody had: here they are, or nothing waits for them."""
+        """Alarms about agents that no process had: they are here now, or nothing waits for them."""
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"agent/{self._app}/")}
         if not about:
             return []
@@ -69,7 +69,7 @@ class Resolver(Service):
         return [key for key, agent in about.items() if agent in self._agents or agent not in waiting]
 
     async def _unfired(self, keys: list[str]) -> list[str]:
-        """Schedules that could not be fired: nothing of theirs is due any more."""
+        """Alarms about schedules that could not be fired: none of their occurrences is due any more."""
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"schedule/{self._app}/")}
         if not about:
             return []
@@ -87,7 +87,7 @@ class Resolver(Service):
         return [key for key, approval in asked.items() if approval not in still]
 
     async def _undeclared(self, keys: list[str]) -> list[str]:
-        """Channels that the app did not have: likewise."""
+        """Alarms about channels that the app did not declare: they are declared now, or nothing waits for them."""
         about = {key: key.split("/", 2)[2] for key in keys if key.startswith(f"channel/{self._app}/")}
         if not about:
             return []

@@ -1,11 +1,11 @@
-"""Work that is tried again for long: an outage is put up with for a day, and told after minutes.
+"""Work that is retried for long: an outage is retried for a day, and raises an alarm after minutes.
 
     a step, an effect or a handler fails for 5 minutes      ──► retrying/APP/AGENT/WHAT
     one of them is told to wait (a rate limit) for an hour  ──► limited/APP/AGENT/WHAT
 
-One alarm for all runs of an agent that fail at the same place. It is read from what is stored with the runs at each look, so
-it is over when the last of them got through, ended or was parked, whoever did that and whatever died meanwhile. Dependencies
-and channels have circuits, which tell of themselves.
+There is one alarm for all runs of an agent that fail at the same place. It is derived at each look from what is stored
+with the runs, so it is over when the last of them succeeded, ended or was parked, in any process and after any crash.
+Dependencies and channels have circuits with their own alarms.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from wakeful.stores.transaction import Fetcher
 
 TOLD_AFTER: Microseconds = 300 * SECOND
 LIMITED_TOLD_AFTER: Microseconds = 3600 * SECOND
-# So many of each kind are looked at, the oldest first: those are what the alarm is about.
+# The most rows of each kind that are read, the oldest first: the alarm is about those.
 LOOKED_AT = 500
-# A handler that failed and has been running for longer than this got further than where it failed.
+# A handler that failed and has now been running for longer than this got past the place where it failed.
 A_TRY_TAKES: Microseconds = 600 * SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """A piece of a run that waits to be tried again."""
+    """A part of a run that waits to be retried."""
 
     agent: str
     what: str
@@ -47,7 +47,7 @@ class Retried:
 
 
 async def retried(database: Fetcher, app: str, now: Microseconds) -> list[Retried]:
-    """What of an app waits to be tried again. Where the key of encrypted errors is missing, nothing can be told of them."""
+    """The work of an app that waits to be retried. Without the key of encrypted errors, nothing is known of them."""
     found: list[Retried] = []
     asked: tuple[tuple[str, tuple[Any, ...]], ...] = (
         ("retrying_steps", ()),
@@ -64,12 +64,12 @@ async def retried(database: Fetcher, app: str, now: Microseconds) -> list[Retrie
 
 
 def read(agent: str, name: str, stored: str | None, owner: str | None) -> Retried | None:
-    """Out of a row. One that was stored by an older version does not say since when."""
+    """Read a row. One that an older version stored does not say since when it fails."""
     told: Mapping[str, Any] = from_json(stored or "{}")
     since = told.get("since")
     if not since:
         return None
-    # Imported here: whoever only lists expectations need not load the engine.
+    # Imported here: a process that only lists expectations need not load the engine.
     from wakeful.functions.retry import signature
 
     error = told.get("error") or signature(str(told.get("type", "")), str(told.get("message", "")))
@@ -78,7 +78,9 @@ def read(agent: str, name: str, stored: str | None, owner: str | None) -> Retrie
 
 
 def alarms_of(app: str, found: Iterable[Retried], now: Microseconds) -> list[Alarm]:
-    """One for each agent and place. The text stays the same as long as the oldest run waits: what was said is not said again."""
+    """One alarm for each agent and place. The text stays the same while the oldest run waits, so that it is not sent
+    again.
+    """
     oldest: dict[tuple[str, str, bool], Retried] = {}
     for one in found:
         key = (one.agent, one.what, one.limited)
@@ -91,13 +93,11 @@ def alarm_of(app: str, one: Retried) -> Alarm:
     kind = "limited" if one.limited else "retrying"
     since = time_text(one.since)
     if one.limited:
-        text = (
-            f"agent {one.agent}: {one.what} is rate limited since {since} ({one.error}) and has not got through since"
-        )
+        text = f"agent {one.agent}: {one.what} has been rate limited since {since} ({one.error}) and has not succeeded since"
     else:
         until = f" until {time_text(one.until)}, and then given up" if one.until else ""
         text = (
-            f"agent {one.agent}: {one.what} fails since {since} ({one.error}). It is tried again every few minutes{until}; "
-            "its runs go on by themselves when it works again"
+            f"agent {one.agent}: {one.what} has been failing since {since} ({one.error}). It is retried every few minutes{until}; "
+            "its runs continue by themselves when it works again"
         )
     return Alarm(app, f"{kind}/{app}/{one.agent}/{one.what}", text, one.agent, one.owner)

@@ -1,11 +1,12 @@
-"""Telling alarms: what is open is heard of, at a rate, until somebody says that they know, and once more when it is over.
+"""Sends alarms: an open alarm is sent, and repeated at an interval until a person acknowledges it, and once more when
+it is over.
 
-    an alarm is raised ──► tell_at ──► one transaction: marked as told, and an event `wakeful.alarm`
+    an alarm is raised ──► tell_at ──► one transaction: marked as sent, and an event `wakeful.alarm`
                                                                               │
                         the owner's channel, or the app's ◄── outbox ◄── run of `wakeful.tell`
 
-So it goes out as any other message does, by whichever process, with retries and under one id. What cannot go that way is a
-line in the log: the trouble of `wakeful.tell` itself, and that of the channel which it would have to go through.
+So it goes out like any other message, from any process, with retries and under one id. Alarms that cannot go that way
+are logged: those about `wakeful.tell` itself, and those about the channel they would go through.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
 TELLER = "wakeful.tell"
 TYPE = "wakeful.alarm"
 BATCH = 100
-# Another process may die between raising an alarm and telling it, and people change alarms from elsewhere: the lookout sees that
-# within seconds. This is beside it.
+# Another process may die between raising an alarm and sending it, and people change alarms from elsewhere: the lookout
+# sees that within seconds. This is a further safety net.
 LOOK_ANYWAY_EVERY = 300.0
-# Alarms about a channel: its name comes after that of the app.
+# Alarms about a channel: in their key its name follows that of the app.
 ABOUT_CHANNELS = frozenset({"delivery", "channel"})
 
 
 class Teller(Service):
-    """Tells the alarms of one app."""
+    """Sends the alarms of one app."""
 
     name = "teller"
 
@@ -66,7 +67,7 @@ class Teller(Service):
         self.told = 0
 
     async def run_once(self) -> float | None:
-        """Tell all that is due, and rest until the next is."""
+        """Send all alarms that are due, and rest until the next is."""
         while await self.tick():
             pass
         if not self._time_passes:
@@ -75,7 +76,7 @@ class Teller(Service):
         return LOOK_ANYWAY_EVERY if wait is None else min(LOOK_ANYWAY_EVERY, max(0.05, seconds(wait)))
 
     async def tick(self) -> int:
-        """What is due now, once; returns how many were told."""
+        """Send the alarms that are due now, once. Returns how many were sent."""
         async with self._one_at_a_time:
             return await self._tell()
 
@@ -94,7 +95,7 @@ class Teller(Service):
         return len(told)
 
     def channel_of(self, alarm: StoredAlarm) -> str | None:
-        """Where it goes: to the channel that it names, else to its owner's, else to the app's. None: into the log."""
+        """The alarm's channel: the one it names, else its owner's, else the app's. None: the log."""
         if alarm.agent == TELLER and alarm.key.partition("/")[0] not in ABOUT_CHANNELS:
             return None
         broken = channel_in_trouble(alarm.key)
@@ -118,7 +119,7 @@ class Teller(Service):
 
 
 def channel_in_trouble(key: str) -> str | None:
-    """The channel that an alarm is about."""
+    """The channel that an alarm is about, or None."""
     kind, *rest = key.split("/")
     return rest[1] if kind in ABOUT_CHANNELS and len(rest) > 1 else None
 
@@ -130,7 +131,7 @@ def what_is_told(alarm: StoredAlarm) -> Told:
 
 
 def told_of(alarm: StoredAlarm, app: str, now: Microseconds) -> dict[str, Any]:
-    """What people get to read, and programs: `subject` and `text` are sentences, the rest are facts."""
+    """The content of the message, for people and programs: `subject` and `text` are sentences, the rest are facts."""
     what = what_is_told(alarm)
     words = words_of_alarm(
         alarm.key,

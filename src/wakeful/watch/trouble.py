@@ -1,4 +1,4 @@
-"""Trouble that this process notices itself: raised as alarms, and stored once the store can be reached."""
+"""Problems that this process notices itself: raised as alarms, and stored once the store can be reached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL_AGAIN_AFTER = 60.0
 LAST_ALARMS_TAKE_AT_MOST = 2.0
 
 
-class Trouble:
+class AlarmRaiser:
     """Raises the alarms of one app in this process."""
 
     def __init__(self, app: str, store: Doer, background: Background) -> None:
@@ -35,7 +35,7 @@ class Trouble:
     def alarm(
         self, key: str, text: str, *, agent: str | None = None, owner: str | None = None, loud: bool = False
     ) -> None:
-        """Open or refresh an alarm and write it to the log. While the store is unavailable it waits here."""
+        """Open or refresh an alarm and log it. While the store is unavailable it waits here."""
         self._log.error("alarm", key=key, text=text)
         self._pending[key] = Alarm(self._app, key, text, agent, owner, loud)
         if self._storing is None or self._storing.done():
@@ -58,10 +58,10 @@ class Trouble:
             await asyncio.wait([self._storing], timeout=LAST_ALARMS_TAKE_AT_MOST)
 
     def note_conflict(self, event: Event | Receipt) -> None:
-        """An event came again with other content."""
+        """An event came again with different content."""
         self.alarm(
             f"conflict/{self._app}/{event.source}",
-            f"{event.source} sent event {event.id} again with other content: the first one stands, see `wakeful why {event.id}`",
+            f"{event.source} sent event {event.id} again with different content: the first one stands, see `wakeful why {event.id}`",
         )
 
     def note_broken_rule(self, decision: Decision) -> None:
@@ -69,7 +69,7 @@ class Trouble:
         self.alarm(f"rule/{self._app}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}")
 
     def note_exhausted(self, agent: str, event: Event, reason: str) -> None:
-        """A condition ran out of its budget."""
+        """A condition exceeded its budget."""
         self.alarm(
             condition_alarm(self._app, agent),
             f"event {event.id} of {event.source} started no run of agent {agent}, because {reason}: see `wakeful why {event.id}`",
@@ -77,7 +77,7 @@ class Trouble:
         )
 
     async def note_agents_not_loaded(self, reads: ReadsDatabase, agents: Collection[str]) -> None:
-        """Runs of an agent that was renamed or removed would wait for ever."""
+        """Raise alarms for runs of agents that were renamed or removed: they would wait for ever."""
         for agent, count in await reads.fetch("waiting_agents", self._app):
             if agent not in agents:
                 self.alarm(
@@ -88,7 +88,7 @@ class Trouble:
                 )
 
     async def note_channels_not_declared(self, reads: ReadsDatabase, channels: Collection[str]) -> None:
-        """Messages to a channel that was renamed or removed would wait for ever."""
+        """Raise alarms for messages to channels that were renamed or removed: they would wait for ever."""
         for waiting in await waiting_channels(reads):
             channel, count = waiting["channel"], waiting["count"]
             if waiting["app"] == self._app and channel not in channels:
@@ -100,12 +100,14 @@ class Trouble:
                 )
 
     def note_store(self, error: StoreUnavailable) -> None:
-        """A full disk needs a person. Every transaction is refused then; the alarm is raised at first and now and then."""
+        """A full disk needs a person. Every transaction is refused then; the alarm is raised at first and then now and
+        again.
+        """
         now = time.monotonic()
         if isinstance(error, StoreFull) and (self._full_at is None or now - self._full_at > FULL_AGAIN_AFTER):
             self._full_at = now
             self.alarm(f"full/{self._app}", str(error))
 
     def has_room(self) -> bool:
-        """Has the disk not been full for a while?"""
+        """Whether the disk has not been full for a while."""
         return self._full_at is None or time.monotonic() - self._full_at > FULL_AGAIN_AFTER

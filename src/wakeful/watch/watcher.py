@@ -1,10 +1,10 @@
-"""The watcher: looks whether what is expected has happened, and says so where it has not.
+"""The watcher: checks whether expectations were met, and raises alarms if not.
 
-    facts ──► verdicts ──► alarms that open, alarms that are over ──► one transaction
+    facts ──► verdicts ──► alarms to open, alarms that are over ──► one transaction
                   └──────► when something could be overdue next: it rests until then
 
-Any number of watchers may look at one store. What they find is keyed by what is missing, so they agree. None of them needs the
-code of an app: everything that it judges by is stored.
+Any number of watchers may look at one store. Their findings are keyed by what is missing, so they agree. None of them
+needs the code of an app: everything they judge by is stored.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from wakeful.watch.ping import Ping
 EVERY: Microseconds = 60 * SECOND
 # Kinds of alarms about work that waits.
 OVERDUE = frozenset({"waiting", "blocked", "lag", "retrying", "limited"})
-# Never sooner than that, however much is overdue at any moment.
+# The shortest rest, however much is overdue.
 SHORTEST_REST = 1.0
-# Nor sooner than so many times as long as a look takes: where very much is amiss, it takes its time.
+# The rest is also at least this many times as long as a look takes: with very much overdue, looks are rarer.
 REST_OF_A_LOOK = 20
 AFTER_A_FAILED_LOOK = 5.0
 LOOK_TAKES_AT_MOST = 30.0
@@ -39,7 +39,7 @@ LOOKS_UNTIL_RED = 3
 
 
 class Watcher(Service):
-    """Looks at one app, or at all that are in a store."""
+    """Watches one app, or all apps in a store."""
 
     name = "watcher"
 
@@ -79,7 +79,7 @@ class Watcher(Service):
             await self._ping.stop()
 
     async def once(self) -> None:
-        """One look, and its ping, for a process that ends after it."""
+        """One look and its ping, for a process that ends after it."""
         self._first_after = 0.0
         await self.run_once()
         if self._ping is not None:
@@ -88,12 +88,12 @@ class Watcher(Service):
 
     @property
     def blind_for(self) -> float:
-        """Seconds since the last look that went well; before the first one, since it is there."""
+        """Seconds since the last successful look; before the first one, since it was created."""
         return time.monotonic() - (self._made_at if self._good_at is None else self._good_at)
 
     @property
     def silent_for(self) -> float:
-        """As of every service; and looks that fail are none."""
+        """As for every service; and failed looks do not count."""
         return max(super().silent_for, self.blind_for if self._task is not None and self._is_blind else 0.0)
 
     @property
@@ -102,7 +102,7 @@ class Watcher(Service):
 
     @property
     def is_red(self) -> bool:
-        """Has nobody looked for several times as long as there should be between two looks?"""
+        """Whether the last successful look is several intervals ago, or there was none."""
         return self._good_at is None or self._is_blind
 
     async def run_once(self) -> float | None:
@@ -143,7 +143,7 @@ class Watcher(Service):
             self._ping.signal(kind, words)  # type: ignore[arg-type]
 
     async def look(self) -> tuple[Microseconds | None, list[str]]:
-        """Look at everything: how long until something could be overdue, and the apps that are down."""
+        """Look at everything. Returns how long until something could be overdue, and the apps that are down."""
         now = await self._facts.now()
         due: list[Microseconds] = []
         down = []
@@ -156,10 +156,10 @@ class Watcher(Service):
     async def _look_at(self, app: str, now: Microseconds) -> tuple[Microseconds | None, bool]:
         crew = await self._facts.crew(app)
         found = await self._facts.expected(app, now, crew)
-        # After an outage every lease is over, because nobody could renew one: whoever lives does so now.
+        # After an outage every lease has expired, because none could be renewed: living processes renew theirs now.
         is_down = crew.died and not self._failed and (bool(found) or await self._facts.has_work_to_come(app))
         known = await self._facts.alarms(app)
-        # After an outage of the store everything has waited: the next look tells whether it goes on.
+        # After an outage of the store everything has waited: the next look shows whether it continues.
         overdue = Overdue() if self._failed or is_down else await self._facts.overdue(app, now, crew)
         request = finished_look(app, found, known, crew, overdue, is_down=is_down, in_doubt=self._failed)
         if request is not None:
@@ -182,28 +182,28 @@ def finished_look(
     is_down: bool = False,
     in_doubt: bool = False,
 ) -> FinishLook | None:
-    """What is to be written down of a look, None if nothing is. What is still pending keeps the alarm that it has."""
+    """The result of a look to store, or None if there is nothing. A pending expectation keeps its alarm."""
     alarms = [alarm_of(one) for one in found if one.verdict.state == "absent" and not one.verdict.told]
     if is_down:
         alarms.append(
             Alarm(
                 app,
                 down_alarm(app),
-                f"no process of app {app} is alive: its schedules fire nothing, its sources are not read, and its runs wait",
+                f"no process of app {app} is alive: its schedules do not fire, its sources are not read, and its runs wait",
             )
         )
     overdue = overdue or Overdue()
     alarms += overdue.alarms
-    # The outbox itself raises and resolves these, with the error of the last try: the watcher adds what it cannot see.
+    # The outbox raises and resolves these itself, with the error of the last try: the watcher adds those it cannot see.
     alarms += [alarm for alarm in overdue.late if alarm.key not in known]
     kept = {alarm.key for alarm in alarms} | {key for key in known if key.startswith("delivery/")}
-    if in_doubt or is_down:  # nobody looked at what waits
+    if in_doubt or is_down:  # waiting work was not checked
         kept |= {key for key in known if key.partition("/")[0] in OVERDUE}
     kept |= {key for one in found if one.verdict.state == "pending" for key in keys_of(app, one.name)}
     if in_doubt or (crew.died and not is_down):
         kept.add(down_alarm(app))
     over = sorted(key for key in known if key not in kept)
-    # What was said once is not said again, unless there is something new to say.
+    # An alarm is not sent again unless its text has changed.
     fresh = [alarm for alarm in alarms if known.get(alarm.key) != alarm.text]
     met = [
         (one.name, one.met_at)
@@ -225,5 +225,5 @@ def alarm_of(one: Expected) -> Alarm:
 
 
 def keys_of(app: str, name: str) -> Iterable[str]:
-    """The alarms that there can be about an expectation."""
+    """The keys of all alarms that an expectation can have."""
     return (absence_alarm(app, name, kind) for kind in KINDS)

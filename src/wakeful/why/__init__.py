@@ -1,7 +1,8 @@
-"""why: the whole story of an event, a run, a delivery, a schedule or a reminder, in plain sentences, including "did nothing, because".
+"""why: explains in sentences what happened to an event, a run, a delivery, a schedule or a reminder, including why
+nothing happened.
 
-Told from the views of `resources`, the objects that the HTTP API shows, so a story never knows more than they do.
-One file a story; `why` finds out which one is asked for.
+Stories read the views of `resources`, which the HTTP API shows, so a story cannot know more than they do. One file per
+kind of story; `why` picks the one that an id belongs to.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ async def why(reads: Reads, identifier: str) -> Shown | None:
         await refuse_two(desk, run, identifier)
     alive = await living(desk)
     if event is None or (run is not None and run["id"] != identifier):
-        # A whole name goes before the beginning of an id.
+        # A whole name takes precedence over the beginning of an id.
         told_schedule = await why_schedule(desk, identifier, alive)
         if told_schedule is not None:
             return told_schedule

@@ -1,4 +1,4 @@
-"""why, about an alarm: what it says, since when, who was told, what people did about it, and which runs it is about."""
+"""why, for an alarm: its text, when it opened, its notifications, what people did about it, and its runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def why_alarm(desk: Desk, identifier: str) -> Shown | None:
 
 
 async def find_alarm(desk: Desk, identifier: str) -> Shown | None:
-    """NotFound lists the keys that begin like this, where there are several."""
+    """The alarm with this key or beginning of a key, or None. NotFound lists the candidates if there are several."""
     found = await alarms.find(desk, identifier)
     if found is not None or len(identifier) < SHORTEST_PREFIX:
         return found
@@ -41,17 +41,17 @@ async def find_alarm(desk: Desk, identifier: str) -> Shown | None:
 def tell_alarm(alarm: Shown, runs: list[str]) -> list[str]:
     story = [f"Alarm {alarm['key']} of app {alarm['app']} is {alarm['state']}: {alarm['text'].rstrip('.')}."]
     again = (
-        f" It happened {number(alarm['count'], 'time')}, the last at {at(alarm['last_at'])}."
+        f" It happened {number(alarm['count'], 'time')}, most recently at {at(alarm['last_at'])}."
         if alarm["count"] > 1
         else ""
     )
     story.append(f"It opened at {at(alarm['opened_at'])}.{again}")
     if alarm["told_at"] is not None:
-        story.append(f"It was told {number(alarm['told'], 'time')}, the last time at {at(alarm['told_at'])}.")
+        story.append(f"It was sent {number(alarm['told'], 'time')}, most recently at {at(alarm['told_at'])}.")
     if alarm["acknowledged_at"] is not None:
         story.append(f"{alarm['acknowledged_by']} acknowledged it at {at(alarm['acknowledged_at'])}.")
     if alarm["muted_until"] is not None:
-        story.append(f"It is told to nobody until {at(alarm['muted_until'])}.")
+        story.append(f"It is muted until {at(alarm['muted_until'])}.")
     if alarm["resolved_at"] is not None:
         story.append(f"It was resolved at {at(alarm['resolved_at'])}.")
     for one in alarm["changes"]:
@@ -59,7 +59,7 @@ def tell_alarm(alarm: Shown, runs: list[str]) -> list[str]:
         story.append(f"{one['by']} did {one['verb']} at {at(one['at'])}{note}.")
     if runs:
         shown = ", ".join(runs[:SHOWN_RUNS]) + (" and more" if len(runs) > SHOWN_RUNS else "")
-        story.append(f"It is about run {shown}: `wakeful why {runs[0]}` tells what happened there.")
+        story.append(f"It is about run {shown}: see `wakeful why {runs[0]}`.")
     if alarm["state"] != "resolved" and alarm.get("do"):
         story.append(f"What to do: {alarm['do']}")
     return story

@@ -1,4 +1,4 @@
-"""why, about an approval to a person: who asks, how it stands, and the story of its run."""
+"""why, for an approval: who asks, its state, and the story of its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `wakeful why` tells of an event that a run of ours caused: which, and how far down its chain it is."""
+"""why, for an event that another run caused: that run, and the position of the event in its chain."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Shown = Mapping[str, Any]
 
 
 def tell_chain(app: str, envelope: Shown) -> list[str]:
-    """Empty for an event from outside."""
+    """Sentences about the chain; empty for an event from outside."""
     chain = chain_summary(app, envelope)
     if chain is None:
         return []
     depth = chain["depth"]
     if chain["written_by"] is not None:
         whose = f" of agent {chain['path'][-1]}" if chain["path"] else ""
-        told = f"It is a change that run {chain['written_by']}{whose} wrote itself"
+        told = f"It is a change that run {chain['written_by']}{whose} wrote"
         return [f"{told} (number {depth:,} of its chain: {chain['shown']})." if depth else f"{told}."]
     if not depth:
         return []

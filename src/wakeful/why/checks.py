@@ -1,4 +1,6 @@
-"""What `wakeful why` tells of an occurrence: a check that was not run, had nothing to say, or failed ends its run well all the same."""
+"""why, for a heartbeat check: its run ends well even if the check was skipped, was quiet or failed, so the result is
+told here.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,24 @@ from wakeful.triggers.schedule import TYPE
 from wakeful.why.words import Shown
 
 WORDS = {
-    "quiet": "Check {check} had nothing to say: {reason}.",
-    "told": "Check {check} had something new to say, and it was sent.",
-    "unchanged": "Check {check} said the same as before, which was {reason}: it is not told again.",
-    "failed": "Check {check} failed, with {reason}. Its next occurrence is its next try; {now} tries it now.",
+    "quiet": "Check {check} had nothing to report: {reason}.",
+    "told": "Check {check} reported something new, which was sent.",
+    "unchanged": "Check {check} reported the same as before, which was {reason}; it is not sent again.",
+    "failed": "Check {check} failed with {reason}. It is retried at its next occurrence; {now} runs it now.",
     "skipped": "Check {check} was skipped: {reason}. {now} runs it now.",
 }
 
 LAST = {
-    "quiet": "had nothing to say",
-    "told": "had something new to say, and it was sent",
-    "unchanged": "said the same as before",
+    "quiet": "had nothing to report",
+    "told": "reported something new, which was sent",
+    "unchanged": "reported the same as before",
     "failed": "failed",
     "skipped": "was skipped",
 }
 
 
 async def tell_check(desk: Desk, schedule: Shown) -> list[str]:
-    """What is remembered of a check, by its schedule: its runs end well even where it failed. Empty for another schedule."""
+    """The last result of the check that this schedule runs; empty for other schedules."""
     if schedule["origin"] != "heartbeat":
         return []
     own = (schedule["app"], schedule["name"])
@@ -37,12 +39,12 @@ async def tell_check(desk: Desk, schedule: Shown) -> list[str]:
     if not failures:
         return [f"{told}."]
     often = "" if failures == 1 else f" It has failed {failures} times in a row."
-    now = f"`wakeful heartbeat run {schedule['name']}` tries it now, `wakeful why {check['run']}` tells of the last one"
-    return [f"{told}: {check['error']}.{often} Its next occurrence is its next try; {now}."]
+    now = f"`wakeful heartbeat run {schedule['name']}` runs it now, `wakeful why {check['run']}` explains the last run"
+    return [f"{told}: {check['error']}.{often} It is retried at its next occurrence; {now}."]
 
 
 def tell_occurrence(run: Shown) -> list[str]:
-    """Empty for a run of anything else."""
+    """The result of the check that this run executed; empty for other runs."""
     output, event = run.get("output"), run["event"]
     if event["type"] != TYPE or not isinstance(output, dict) or output.get("result") not in WORDS:
         return []

@@ -1,4 +1,4 @@
-"""The story of a message: where it goes, how it stands, and what can be done."""
+"""The story of a delivery: its channel, its state, and what can be done."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def why_delivery(desk: Desk, identifier: str) -> Shown | None:
 
 
 async def tell_alarms(desk: Desk, app: str, deliveries: list[Shown]) -> list[str]:
-    """What is known to be wrong with the channels that messages wait for."""
+    """The open alarms of the channels that these deliveries wait for."""
     channels = sorted({one["channel"] for one in deliveries if one["state"] == "pending"})
     if not channels:
         return []
@@ -36,18 +36,18 @@ async def tell_alarms(desk: Desk, app: str, deliveries: list[Shown]) -> list[str
 
 
 def tell_deliveries(deliveries: list[Shown]) -> list[str]:
-    """How many stand where, and of those in trouble what it is."""
+    """The number of deliveries in each state, and the errors of the failed ones."""
     counts = Counter(delivery["state"] for delivery in deliveries)
     if not counts:
         return []
     if set(counts) == {"held"}:
-        return [f"It would send {number(len(deliveries), 'message')}, held together with its output."]
+        return [f"The run has {number(len(deliveries), 'message')} to send, held together with its output."]
     if set(counts) == {"discarded"}:
         were = "was" if len(deliveries) == 1 else "were"
-        return [f"It had {number(len(deliveries), 'message')} to send, which {were} discarded."]
+        return [f"The run had {number(len(deliveries), 'message')} to send, which {were} discarded."]
     parts = [f"{counts[state]} {state}" for state in DELIVERY_WORDS if counts[state]]
     verb = "had" if counts["discarded"] else "sent"
-    told = [f"It {verb} {number(len(deliveries), 'message')}: {', '.join(parts)}."]
+    told = [f"The run {verb} {number(len(deliveries), 'message')}: {', '.join(parts)}."]
     dead = [delivery for delivery in deliveries if delivery["state"] == "dead"]
     late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
     told += [
@@ -55,13 +55,13 @@ def tell_deliveries(deliveries: list[Shown]) -> list[str]:
         for one in dead[:SHOWN_MESSAGES]
     ]
     told += [
-        f"The message to {one['channel']} ({one['id']}) failed {number(one['tries'], 'time')}, with "
-        f"{failure(one['error'])}; it is tried again at {at(one['due_at'])}."
+        f"The message to {one['channel']} ({one['id']}) failed {number(one['tries'], 'time')} with "
+        f"{failure(one['error'])}; it is retried at {at(one['due_at'])}."
         for one in late[:SHOWN_MESSAGES]
     ]
     more = len(dead[SHOWN_MESSAGES:])
     if more:
-        told.append(f"So {'is' if more == 1 else 'are'} {more} more; `wakeful dead list` groups them by what is wrong.")
+        told.append(f"{more} more {'is' if more == 1 else 'are'} dead; `wakeful dead list` groups them by error.")
     return told
 
 
@@ -83,22 +83,22 @@ def tell_delivery_state(delivery: Shown, present: Microseconds) -> list[str]:
     match delivery["state"]:
         case "held":
             return [
-                f"It is held, because the output of its run did not pass. `wakeful why {run}` tells why, and what can be done."
+                f"It is held, because the output of its run did not pass its checks. `wakeful why {run}` explains why, and what can be done."
             ]
         case "delivered":
             return [
-                f"It is delivered: the channel took it at {at(delivery['settled_at'])}, at the {ordinal(delivery['tries'])} try."
+                f"It is delivered: the channel accepted it at {at(delivery['settled_at'])}, on the {ordinal(delivery['tries'])} try."
             ]
         case "dead":
             settled = f"It is dead: given up at {at(delivery['settled_at'])} after {tries}{as_reason(delivery)}."
             return [
                 f"{settled} The last error was {problem}.",
-                f"Nothing more happens by itself. {what_to_do_with_it(delivery)}",
+                f"It is not retried automatically. {what_to_do_with_it(delivery)}",
             ]
         case "discarded":
-            return [f"It shall not be sent: {delivery['reason'] or 'discarded'}, at {at(delivery['settled_at'])}."]
+            return [f"It will not be sent: {delivery['reason'] or 'discarded'}, at {at(delivery['settled_at'])}."]
         case _ if delivery["tries"]:
-            return [f"It failed {number(delivery['tries'], 'time')}, with {problem}.", tell_when(delivery, present)]
+            return [f"It failed {number(delivery['tries'], 'time')} with {problem}.", tell_when(delivery, present)]
         case _:
             again = [f"It was {delivery['reason']}."] if delivery["reason"] else []
             return [*again, tell_when(delivery, present)]
@@ -107,19 +107,17 @@ def tell_delivery_state(delivery: Shown, present: Microseconds) -> list[str]:
 def tell_when(delivery: Shown, present: Microseconds) -> str:
     due = moment(delivery["due_at"])
     if due is not None and due > present:
-        return (
-            f"It is tried again at {at(delivery['due_at'])}, {readable(due - present)} from now; those behind it wait."
-        )
+        return f"It is retried at {at(delivery['due_at'])}, {readable(due - present)} from now; the deliveries behind it wait."
     return (
-        "It is due: a worker of its app that runs delivers it, after those that were committed before it to the same channel. "
+        "It is due: a worker of its app delivers it, after the earlier deliveries to the same channel. "
         f"`wakeful deliveries --channel {delivery['channel']} --state pending` lists them."
     )
 
 
 def what_to_do_with_it(delivery: Shown) -> str:
     return (
-        f"Mend the cause, and have it tried again with `wakeful deliveries replay {delivery['id']}`; "
-        f"`wakeful deliveries discard {delivery['id']}` gives it up for good."
+        f"Fix the cause, then retry it with `wakeful deliveries replay {delivery['id']}`; "
+        f"`wakeful deliveries discard {delivery['id']}` discards it."
     )
 
 

@@ -1,4 +1,4 @@
-"""why, about one use of an action: what was asked for, by which run, how often it was called, and whose word its state rests on."""
+"""why, for an effect: the call, its run, the number of tries, and the source of its state."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def tell_effect(effect: Shown, run: Shown, event: Shown) -> list[str]:
     called = called if len(called) <= SHOWN_CALL else called[:SHOWN_CALL] + "…"
     story = [
         (
-            f"Effect {effect['id']} is {called}, asked for at {at(effect['opened_at'])} by run {run['id']} of agent "
+            f"Effect {effect['id']} is {called}, requested at {at(effect['opened_at'])} by run {run['id']} of agent "
             f"{run['agent']}, which handled event {event['id']} of type {event['type']}."
         )
     ]
     if effect["undoes"] is not None:
         story.append(f"It undoes effect {effect['undoes']}.")
     if effect["once"] is not None and effect["follows"] is None:
-        handed = f", and operation {effect['operation']} is what the service is told" if effect["operation"] else ""
+        handed = f", and is sent to the service as operation {effect['operation']}" if effect["operation"] else ""
         story.append(f'It has key "{effect["once"]}"{handed}.')
     if effect["follows"] is not None:
         story.append(tell_following(effect))
@@ -48,17 +48,17 @@ def tell_effect(effect: Shown, run: Shown, event: Shown) -> list[str]:
         if effect["settled_by"] is not None:
             story.append(f"{tell_word(effect)}.")
         story += tell_effect_state(effect)
-    story.append(f"`wakeful why {run['id']}` tells the story of its run.")
+    story.append(f"`wakeful why {run['id']}` explains its run.")
     return story
 
 
 def tell_following(effect: Shown) -> str:
-    """One that calls nothing, because another effect has its key."""
+    """An effect that makes no call, because another effect has its key."""
     result = f" It returned {in_short(effect['result'])}." if effect["state"] == "confirmed" else ""
     reason = (effect["reason"] or "no reason was given").removeprefix("once: ")
     return (
-        f'It calls nothing, because effect {effect["follows"]} has its key "{effect["once"]}": {reason}.{result} '
-        f"`wakeful why {effect['follows']}` tells the story of that effect."
+        f'It makes no call, because effect {effect["follows"]} has its key "{effect["once"]}": {reason}.{result} '
+        f"`wakeful why {effect['follows']}` explains that effect."
     )
 
 
@@ -68,23 +68,23 @@ def tell_effect_state(effect: Shown) -> list[str]:
     match effect["state"]:
         case "confirmed":
             result = f", and returned {in_short(effect['result'])}" if effect["result"] is not None else ""
-            return [f"It is confirmed since {when}, after {tries}{result}. It will not be repeated."]
+            return [f"It was confirmed at {when}, after {tries}{result}. It will not be repeated."]
         case "held":
             return [
                 f"It is held for a person: {reason}.",
                 what_to_say_of(effect["id"], called=effect["tries"] > 0, read=effect["undoes"] is None),
             ]
         case "intent" | "unknown":
-            return ["Nobody knows yet whether it was done; that is found out before the handler of its run runs again."]
+            return ["Its outcome is unknown; it is settled before the handler of its run runs again."]
         case "retrying":
-            return [f"It failed after {tries}, with {problem}; it is called again when its run goes on."]
+            return [f"It failed after {tries} with {problem}; it is called again when its run continues."]
         case "failed":
             return [f"It was refused after {tries}: {problem}."]
         case "staged":
-            return ["It waits for its run: it is done when that commits, and its checks passed."]
+            return ["It waits for its run: it is called once the run commits and its checks have passed."]
         case "undone":
-            return [f"It was undone again at {when}."]
+            return [f"It was undone at {when}."]
         case "abandoned":
-            return [f"It is not done: {reason}."]
+            return [f"It will not be done: {reason}."]
         case other:
             return [f"It is {other}: {reason}."]

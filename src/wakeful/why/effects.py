@@ -1,4 +1,4 @@
-"""The effects of a run, and what a person can say of those that are held."""
+"""The effects of a run, and the commands that settle those that are held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from wakeful.why.words import Shown, at, failure, listed, number, own
 
 
 def tell_effects(run: Shown) -> list[str]:
-    """What it did outside, and whose word that rests on."""
+    """The effects of this run, and the source of each state."""
     confirmed = [
         effect["action"]
         for effect in own(run, "effects")
@@ -17,11 +17,11 @@ def tell_effects(run: Shown) -> list[str]:
     told = []
     if undone:
         were = "was" if len(undone) == 1 else "were"
-        told.append(f"{number(len(undone), 'effect')} of it {were} undone again: {listed(undone)}.")
+        told.append(f"{number(len(undone), 'effect')} of the run {were} undone: {listed(undone)}.")
     if confirmed:
         verb = "is" if len(confirmed) == 1 else "are"
         told.append(
-            f"{number(len(confirmed), 'effect')} of it {verb} confirmed and will not be repeated: {listed(confirmed)}."
+            f"{number(len(confirmed), 'effect')} of the run {verb} confirmed and will not be repeated: {listed(confirmed)}."
         )
     told += tell_effects_of_others(run)
     for effect in run["effects"]:
@@ -37,8 +37,8 @@ def tell_effects(run: Shown) -> list[str]:
                 told.append(f"{name} is held: {effect['reason'] or 'no reason was given'}.")
             case "intent" | "unknown":
                 told.append(
-                    f"Nobody knows yet whether {name[0].lower()}{name[1:]} was done; "
-                    "that is found out before the handler runs again."
+                    f"The outcome of {name[0].lower()}{name[1:]} is unknown; "
+                    "it is settled before the handler runs again."
                 )
             case "failed":
                 told.append(f"{name} was refused: {failure(effect['error'])}.")
@@ -46,20 +46,22 @@ def tell_effects(run: Shown) -> list[str]:
 
 
 def tell_effects_of_others(run: Shown) -> list[str]:
-    """What other runs of its family did is found in the ledger, whichever of them comes to the same call."""
+    """Effects that other runs of the same family confirmed; this run reuses their results."""
     others: dict[str, list[str]] = {}
     for effect in run["effects"]:
         if effect["run"] != run["id"] and effect["state"] == "confirmed":
             others.setdefault(effect["run"], []).append(effect["action"])
     return [
-        f"{number(len(actions), 'effect')} {'is' if len(actions) == 1 else 'are'} confirmed by run {other} of the same event, "
-        f"and found instead of repeated: {listed(actions)}."
+        f"{number(len(actions), 'effect')} {'is' if len(actions) == 1 else 'are'} confirmed by run {other} of the same event "
+        f"and reused instead of repeated: {listed(actions)}."
         for other, actions in others.items()
     ]
 
 
 def tell_word(effect: Shown) -> str:
-    """What a person said of an effect. One that was called again after that has no reason left, once it is confirmed."""
+    """The decision of a person about an effect. One that was called again afterwards has no reason left once it is
+    confirmed.
+    """
     who = effect["settled_by"]
     note = f": {effect['note'].rstrip('.')}" if effect["note"] else ""
     when = f" at {at(effect['settled_at'])}" if effect["settled_at"] is not None else ""
@@ -69,7 +71,7 @@ def tell_word(effect: Shown) -> str:
         case "confirmed":
             return f"{who} said{when} that it was done{note}"
         case "abandoned":
-            return f"{who} said{when} that it shall not be done{note}"
+            return f"{who} said{when} that it must not be done{note}"
         case _:
             return f"{who} had it called again{note}"
 
@@ -81,19 +83,17 @@ def what_to_say(run: Shown) -> list[str]:
     if not held and run["outcome"] is None:
         return [
             (
-                f"`wakeful replay {run['id']}` lets it go on with the code that there is now, "
-                f"`wakeful cancel {run['id']}` ends it and undoes what it did."
+                f"`wakeful replay {run['id']}` continues it with the current code, "
+                f"`wakeful cancel {run['id']}` ends it and undoes its effects."
             )
         ]
     if not held and run["outcome"] is not None:
-        release = f"`wakeful release {run['id']}` lets it out as it is, "
+        release = f"`wakeful release {run['id']}` releases it unchanged, "
         if run["outdated"]:
-            release = (
-                f"It cannot be let out as it is: the state of agent {run['agent']} was changed since it read that. "
-            )
+            release = f"It cannot be released unchanged: the state of agent {run['agent']} has changed since the run read it. "
         return [
             (
-                f"Look at what it would put out with `wakeful trace {run['id']}`. {release}"
+                f"See the output with `wakeful trace {run['id']}`. {release}"
                 f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
             )
         ]
@@ -101,14 +101,14 @@ def what_to_say(run: Shown) -> list[str]:
 
 
 def what_to_say_of(effect: str, *, called: bool, read: bool) -> str:
-    """`read`: the handler gets its result, so whoever confirms it must give that."""
-    result = " With confirm, `--result JSON` gives what the call would have returned." if read else ""
+    """`read`: the handler uses the result, so an operator who confirms the effect must supply it."""
+    result = " With confirm, `--result JSON` supplies the result of the call." if read else ""
     if not called:
         return (
-            f"It was not called yet. `wakeful effects repeat {effect}` lets it be called, `wakeful effects abandon {effect}` "
-            f"if it shall not be, `wakeful effects confirm {effect}` if somebody did it in another way.{result}"
+            f"It was not called yet. `wakeful effects repeat {effect}` calls it, `wakeful effects abandon {effect}` "
+            f"if it must not be called, `wakeful effects confirm {effect}` if it was done in another way.{result}"
         )
     return (
-        f"Find out what became of it, and say so: `wakeful effects confirm {effect}` if it was done, "
-        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it shall not be.{result}"
+        f"Find out whether it was done, then settle it: `wakeful effects confirm {effect}` if it was done, "
+        f"`wakeful effects repeat {effect}` if it was not, `wakeful effects abandon {effect}` if it must not be done.{result}"
     )

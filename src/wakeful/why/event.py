@@ -1,4 +1,4 @@
-"""The story of an event, and of the runs that came of it."""
+"""The story of an event and of its runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from wakeful.why.words import OUT_OF_BUDGET, Shown, at, number
 
 
 async def find(desk: Desk, identifier: str) -> tuple[StoredEvent | None, RunDetail | None]:
-    """The event, and the run if one was asked for. A whole id goes before the beginning of one."""
+    """The event, and the run if one was asked for. A whole id takes precedence over the beginning of another."""
     event = await events.find(desk, identifier)
     try:
         run = await runs.find(desk, identifier)
@@ -44,7 +44,7 @@ async def find(desk: Desk, identifier: str) -> tuple[StoredEvent | None, RunDeta
 
 
 async def refuse_two(desk: Desk, run: Shown, identifier: str) -> None:
-    """The beginning of a run's id may be that of an effect's, too: NotFound with both."""
+    """Raise NotFound if the beginning of a run's id is also that of an effect; the message names both."""
     other = await effects.find(desk, identifier)
     if other is not None:
         message = (
@@ -55,7 +55,7 @@ async def refuse_two(desk: Desk, run: Shown, identifier: str) -> None:
 
 
 async def story_of(desk: Desk, event: Shown, run: Shown | None, alive: Sequence[Shown]) -> Shown:
-    """The story of an event and all of its runs; with a run, of that one alone."""
+    """The story of an event with all of its runs; given a run, of that run only."""
     if run is not None:
         told_runs = [run]
     else:
@@ -88,7 +88,7 @@ async def story_of(desk: Desk, event: Shown, run: Shown | None, alive: Sequence[
 
 
 async def why_known(desk: Desk, identifier: str) -> Shown | None:
-    """The story of a run or an event whose whole id is known, also of a run that was removed."""
+    """The story of a run or an event by its whole id, also of a run that was removed."""
     event, run = await find(desk, identifier)
     if event is None:
         return await why_removed(desk, identifier)
@@ -96,13 +96,13 @@ async def why_known(desk: Desk, identifier: str) -> Shown | None:
 
 
 async def why_quarantined(desk: Desk, identifier: str) -> Shown | None:
-    """Something in quarantine, by the beginning of its key."""
+    """The story of a quarantined input, by the beginning of its key."""
     found = await input_of(desk, identifier)
     return None if found is None else await why_known(desk, found["key"])
 
 
 async def why_removed(desk: Desk, identifier: str) -> Shown | None:
-    """A run that was removed, as long as its event is still known."""
+    """The story of a removed run, as long as its event is still stored."""
     rows = await desk.reads.fetch("admission_of_run", identifier.partition(".")[0])
     event = await events.find(desk, rows[0][0]) if rows else None
     if event is None:
@@ -125,8 +125,8 @@ def tell_event(event: Shown) -> list[str]:
     story += tell_released_from(event)
     if event.get("payload_removed"):
         story.append(
-            "What it said was removed when its retention time was over. That it came is kept until its deduplication window "
-            "is over, so that another delivery of it starts nothing."
+            "Its payload was removed at the end of its retention time. Its id is kept until its deduplication window "
+            "ends, so that a repeated delivery starts nothing."
         )
     cause = (event.get("envelope") or {}).get("causationid")
     if cause:
@@ -134,19 +134,19 @@ def tell_event(event: Shown) -> list[str]:
     story += tell_chain(event["app"], event.get("envelope") or {})
     if event["same_id"]:
         story.append(
-            f"{number(event['same_id'], 'other event')} from elsewhere {'has' if event['same_id'] == 1 else 'have'} "
-            "the same id; this is the newest. Ask by key for another."
+            f"{number(event['same_id'], 'other event')} from other sources {'has' if event['same_id'] == 1 else 'have'} "
+            "the same id; this is the newest. Use a key to see another."
         )
     if event["duplicates"]:
         story.append(
-            f"It was delivered {number(event['duplicates'], 'more time')}; that started nothing: one event is one run per agent."
+            f"It was delivered {number(event['duplicates'], 'more time')}, which started nothing: each agent runs once per event."
         )
     story += [
-        f"At {at(conflict['seen_at'])} it came with other content under the same source and id. The first one stands; "
-        "the other is kept as a conflict. Its sender should use a new id for a new fact."
+        f"At {at(conflict['seen_at'])} it arrived again with different content. The first one counts; "
+        "the other is stored as a conflict. The sender must use a new id for a new event."
         for conflict in event["conflicts"]
     ]
-    story += [f"Run {one['run']} of agent {one['agent']} waited for it, and took it." for one in event["waited"]]
+    story += [f"Run {one['run']} of agent {one['agent']} waited for it and received it." for one in event["waited"]]
     if event["state"] == "expired":
         story.append(f"Nothing ran, because {event['reason']}.")
     elif event["state"] == "quarantined":
@@ -154,12 +154,12 @@ def tell_event(event: Shown) -> list[str]:
     elif event["state"] == "unmatched":
         story.append(f"Nothing ran, because {event['reason']}.")
         if not event["admissions"]:
-            story.append('To handle such events, give an agent a trigger for them: on("' + event["type"] + '").')
+            story.append('To handle such events, add a trigger to an agent: on("' + event["type"] + '").')
     return story
 
 
 def tell_admission(admission: Shown) -> list[str]:
-    """What became of the event for an agent that has no run of it."""
+    """The result of the event for an agent that has no run of it."""
     agent, reason = admission["agent"], admission["reason"] or "no reason was given"
     match admission["state"]:
         case "skipped" if reason.startswith("overlap="):
@@ -173,18 +173,18 @@ def tell_admission(admission: Shown) -> list[str]:
         case "denied" if OUT_OF_BUDGET in reason:
             hand_over = f"`wakeful replay --events TYPE --from TIME --agent {agent} --denied`"
             return [
-                f"Agent {agent} did nothing, because it could not be told whether the event is for it: {reason}.",
-                f"Ask for less in its where=, then hand the event over: {hand_over}.",
+                f"Agent {agent} did nothing, because its condition could not be evaluated: {reason}.",
+                f"Simplify its where=, then replay the event: {hand_over}.",
             ]
         case "denied":
             return [f"Agent {agent} did nothing, because policy denied it: {reason}."]
         case "superseded":
-            return [f"Agent {agent} did nothing, because a newer event took this one's place: {reason}."]
+            return [f"Agent {agent} did nothing, because a newer event replaced this one: {reason}."]
         case "joined" if joined_by_key(admission):
             return [
                 (
                     f"Agent {agent} started no run for it, because an earlier event has the same key ({reason}). "
-                    f"`wakeful why {admission['run']}` tells the story of that run."
+                    f"`wakeful why {admission['run']}` explains that run."
                 )
             ]
         case "joined":
@@ -194,12 +194,12 @@ def tell_admission(admission: Shown) -> list[str]:
 
 
 def joined_by_key(admission: Shown) -> bool:
-    """Did it join the run of an earlier event of the same key (`once=`)?"""
+    """Whether the event joined the run of an earlier event with the same key (`once=`)."""
     return admission["state"] == "joined" and (admission["reason"] or "").startswith("once:")
 
 
 def tell_removed(run: str, agent: str) -> str:
     return (
-        f"Run {run} of agent {agent} was over and done, and was removed when its retention time was over, or by "
-        "`wakeful archive --remove`: look for it in the archive, if there is one."
+        f"Run {run} of agent {agent} finished and was removed at the end of its retention time or by "
+        "`wakeful archive --remove`: look for it in the archive, if one exists."
     )

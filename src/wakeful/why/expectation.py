@@ -1,4 +1,4 @@
-"""The story of an expectation: what should happen by when, and how it stands."""
+"""The story of an expectation: what should happen by when, and its current state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from wakeful.why.words import Shown, at
 
 
 async def why_expected(desk: Desk, name: str) -> Shown | None:
-    """What is expected under this name, and how it stands."""
+    """The story of the expectations with this name, or None."""
     found = [one for one in await expectations.expectations(desk) if one["name"] == name]
     if not found:
         return None
@@ -29,5 +29,5 @@ def tell_expected(one: Shown) -> list[str]:
             told.append(f"It is {state}: {one['reason']}.")
     told.append("It was never met." if one["met_at"] is None else f"It was last met at {at(one['met_at'])}.")
     if one["due_at"] is not None:
-        told.append(f"Somebody hears of it if that is not so by {at(one['due_at'])}.")
+        told.append(f"An alarm is raised if this has not happened by {at(one['due_at'])}.")
     return told

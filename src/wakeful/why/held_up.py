@@ -1,4 +1,4 @@
-"""What else a run may wait for, or be held up by: limits, pauses, locks, circuits, a turn."""
+"""What a run may wait for or be blocked by: limits, pauses, locks, circuits, its turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wakeful.why.words import Shown, at, moment, number
 
 
 async def tell_stuck(desk: Desk, run: Shown) -> list[str]:
-    """Is it known to get nowhere?"""
+    """The open alarm about a stuck run."""
     if run["state"] != "running":
         return []
     key = f"stuck/{run['app']}/{run['agent']}/{run['id']}"
@@ -21,11 +21,11 @@ async def tell_stuck(desk: Desk, run: Shown) -> list[str]:
 
 
 async def tell_locks(desk: Desk, run: Shown) -> list[str]:
-    """What it has locked, and what it waits for."""
+    """The locks that the run holds, and those it waits for."""
     if run["state"] != "running":
         return []
     told = [
-        f'It holds lock "{one["name"]}" since {at(one["taken_at"])}'
+        f'It has held lock "{one["name"]}" since {at(one["taken_at"])}'
         + (f", and {number(one['waiting'], 'other run')} wait for it." if one["waiting"] else ".")
         for one in await locks.locks(desk)
         if one["run"] == run["id"]
@@ -36,51 +36,49 @@ async def tell_locks(desk: Desk, run: Shown) -> list[str]:
             told.append(f"{words}; it is free now.")
         else:
             told.append(
-                f"{words}: run {one['run']} of agent {one['agent']} has it since {at(one['taken_at'])}. "
-                f"`wakeful why {one['run']}` tells what that one is doing."
+                f"{words}: run {one['run']} of agent {one['agent']} has held it since {at(one['taken_at'])}. "
+                f"`wakeful why {one['run']}` explains that run."
             )
     return told
 
 
 async def tell_circuit(desk: Desk, run: Shown) -> list[str]:
-    """What a parked run waits for, and when somebody tries."""
+    """The circuit that a parked run waits for, and the time of the next probe."""
     if run["state"] != "parked" or run["parked_for"] is None:
         return []
     found = [
         one for one in await circuits.circuits(desk) if (one["app"], one["name"]) == (run["app"], run["parked_for"])
     ]
     if not found:
-        return [
-            f"Nothing is known any more of circuit {run['parked_for']}; the next look of a worker lets it come back."
-        ]
+        return [f"Circuit {run['parked_for']} no longer exists; a worker resumes the run at its next check."]
     circuit = found[0]
     name, last = circuit["name"], f"The last error was {circuit['error']}."
     since, down_since = at(circuit["changed_at"]), at(circuit["opened_at"] or circuit["changed_at"])
-    close = f"`wakeful circuits close {name}` does not wait for that."
+    close = f"`wakeful circuits close {name}` closes it now."
     match circuit["state"]:
         case "open":
-            again = f"One run tries again at {at(circuit['next_at'])}, and all come back by themselves once it answers."
-            return [f"Circuit {name} is open since {down_since}. {last} {again} {close}"]
+            again = f"One run probes it at {at(circuit['next_at'])}; all parked runs resume once it answers."
+            return [f"Circuit {name} has been open since {down_since}. {last} {again} {close}"]
         case "probing":
-            tried = f"is being tried by run {circuit['probe']} since {since}"
-            return [f"Circuit {name} is open since {down_since}, and {tried}. {last} {close}"]
+            tried = f"run {circuit['probe']} has been probing it since {since}"
+            return [f"Circuit {name} has been open since {down_since}, and {tried}. {last} {close}"]
         case _:
-            back = f"{number(circuit['parked'], 'parked run')} come back a few at a time"
-            return [f"Circuit {name} recovers since {since}: {back}, the next ones at {at(circuit['next_at'])}."]
+            back = f"{number(circuit['parked'], 'parked run')} resume a few at a time"
+            return [f"Circuit {name} has been recovering since {since}: {back}, the next at {at(circuit['next_at'])}."]
 
 
 def tell_telling(run: Shown) -> list[str]:
-    """What a run of Wakeful's own made of a reminder."""
+    """The result of Wakeful's own run for a reminder."""
     if run["agent"] != "wakeful.remind":
         return []
     name, output = run["event"]["source"].rpartition("/")[2], run["output"]
     if isinstance(output, dict) and output.get("told") is False:
-        return [f"It told nobody, because reminder {name} was not needed any more: {output['because']}."]
-    return [f"It is there to tell reminder {name}: `wakeful reminders show {name}` has all of its story."]
+        return [f"It sent nothing, because reminder {name} was no longer needed: {output['because']}."]
+    return [f"It sends reminder {name}: see `wakeful reminders show {name}`."]
 
 
 async def whose_turn(desk: Desk, run: Shown) -> str | None:
-    """The run that has the state which this one waits for, if it does. Runs of an agent with a state go one by one."""
+    """The run that holds the state this run waits for, or None. Runs of an agent with state execute one at a time."""
     if run["state"] not in {"ready", "waiting"}:
         return None
     place = (run["app"], run["key"] or "")
@@ -93,7 +91,7 @@ async def whose_turn(desk: Desk, run: Shown) -> str | None:
 
 
 async def tell_limits(desk: Desk, run: Shown, present: Microseconds) -> list[str]:
-    """What keeps a run that is due from being claimed: a pause, or a limit of its agent."""
+    """The pause or limit that keeps a due run from being claimed."""
     due = moment(run["due_at"])
     if run["state"] not in {"ready", "waiting"} or due is None or due > present:
         return []
@@ -108,21 +106,21 @@ async def tell_limits(desk: Desk, run: Shown, present: Microseconds) -> list[str
     most = limits["concurrency"]
     if most is not None and limits["running"] >= most:
         told.append(
-            f"It waits for a free place: agent {agent} runs {limits['running']} of {most} at once, in all processes together."
+            f"It waits for a free slot: agent {agent} has {limits['running']} of {most} runs at once, in all processes together."
         )
     if limits["next_start_at"] is not None and run["started_at"] is None:
         told.append(
-            f"It waits for its start: the rate of agent {agent}, {limits['rate']}, is used up until {at(limits['next_start_at'])}."
+            f"It waits to start: the rate of agent {agent}, {limits['rate']}, is used up until {at(limits['next_start_at'])}."
         )
     return told
 
 
 def tell_expired(run: Shown, present: Microseconds) -> list[str]:
-    """A run that waits although it is too late for it."""
+    """A run that still waits although it has expired."""
     expires = moment(run["expires_at"])
     if run["state"] != "ready" or run["token"] or expires is None or expires > present:
         return []
-    return [f"It expired at {at(run['expires_at'])}: it never starts, and is cancelled when its turn comes."]
+    return [f"It expired at {at(run['expires_at'])}: it will not start, and is cancelled when its turn comes."]
 
 
 def tell_pause(pause: Shown, app: str, agent: str) -> str:
@@ -132,10 +130,10 @@ def tell_pause(pause: Shown, app: str, agent: str) -> str:
     word = "all" if whole else agent
     if pause["paused"]:
         return (
-            f"{who} is paused since {at(pause['since'])} by {pause['by']}{note}: nothing of it is claimed. "
-            f"`wakeful resume {word}` lets it go on."
+            f"{who} has been paused since {at(pause['since'])} by {pause['by']}{note}: no run of it is claimed. "
+            f"`wakeful resume {word}` resumes it."
         )
     return (
-        f"{who} comes back from a pause since {at(pause['since'])}{note}, no faster than {pause['rate']} until what has "
-        f"gathered is done. `wakeful resume {word}` lifts that rate."
+        f"{who} has been resuming from a pause since {at(pause['since'])}{note}, at most {pause['rate']} until the backlog "
+        f"is done. `wakeful resume {word}` lifts that rate."
     )

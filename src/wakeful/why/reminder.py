@@ -1,4 +1,4 @@
-"""The story of a reminder: who made it, how often it was moved, and what became of it; then that of the run that told it."""
+"""The story of a reminder: who created it, its changes, its outcome, and the story of the run that sent it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wakeful.why.words import Shown, at, moment, who_takes_it
 
 
 async def why_reminder(desk: Desk, identifier: str) -> Shown | None:
-    """None if there is no reminder of that name."""
+    """The story of a reminder, or None if there is none of that name."""
     reminder = await reminders.find(desk, identifier)
     if reminder is None:
         return None
@@ -38,9 +38,9 @@ def tell_making(reminder: Shown) -> list[str]:
     unless = ""
     if reminder["unless"] is not None:
         where = f" with {reminder['where']}" if reminder["where"] else ""
-        unless = f", unless an event of type {reminder['unless']}{where} has come by then"
-    made = f'Reminder {reminder["id"]}, "{reminder["text"]}", was made by {reminder["made_by"]} at {at(first["at"])}'
-    story = [f"{made}, to be told to channel {reminder['to']} {when(reminder, first['due_at'])}{unless}."]
+        unless = f", unless an event of type {reminder['unless']}{where} arrives first"
+    made = f'Reminder {reminder["id"]}, "{reminder["text"]}", was created by {reminder["made_by"]} at {at(first["at"])}'
+    story = [f"{made}, to be sent to channel {reminder['to']} {when(reminder, first['due_at'])}{unless}."]
     for one in later:
         note = f" ({one['note']})" if one["note"] else ""
         match one["verb"]:
@@ -48,9 +48,9 @@ def tell_making(reminder: Shown) -> list[str]:
                 moved = when(reminder, one["due_at"]).removeprefix("on ")
                 story.append(f"At {at(one['at'])} {one['by']} moved it to {moved}{note}.")
             case "remove":
-                story.append(f"At {at(one['at'])} {one['by']} cancelled it{note}. It was not told.")
+                story.append(f"At {at(one['at'])} {one['by']} cancelled it{note}. It was not sent.")
             case verb:
-                story.append(f"At {at(one['at'])} {one['by']} did this with it: {verb}{note}.")
+                story.append(f"At {at(one['at'])} {one['by']} did {verb}{note}.")
     return story
 
 
@@ -62,23 +62,23 @@ def tell_became(reminder: Shown, present: Microseconds, alive: Sequence[Shown]) 
             return [f"It waits for its time, {when(reminder, reminder['due_at'], present)}. {change}"]
         case "pending":
             return [
-                f"Its time came, {when(reminder, reminder['due_at'], present)}, and nobody has told it yet: it will be told late.",
+                f"Its time came, {when(reminder, reminder['due_at'], present)}, and it has not been sent yet: it will be sent late.",
                 *who_takes_it(alive),
                 change,
             ]
         case "paused":
-            return [f"It is paused: `wakeful schedules resume {name}` lets it go on. {change}"]
+            return [f"It is paused: `wakeful schedules resume {name}` resumes it. {change}"]
         case "unneeded":
-            return [f"It was not told, because it was not needed any more: {reminder['reason']}."]
+            return [f"It was not sent, because it was no longer needed: {reminder['reason']}."]
         case "told":
             late = f", {reminder['late']} late" if reminder["late"] else ""
-            return [f"Its time came, and it was told at {at(reminder['told_at'])}{late}."]
+            return [f"Its time came, and it was sent at {at(reminder['told_at'])}{late}."]
         case "telling":
-            return ["Its time came, and a run is to tell it."]
+            return ["Its time came, and a run is about to send it."]
         case "failed":
-            return [f"Its time came, and it could not be told: {reminder['reason']}."]
+            return [f"Its time came, but it could not be sent: {reminder['reason']}."]
         case "over":
-            return ["Its time came. What its run made of it is not kept any longer."]
+            return ["Its time came. The result of its run is no longer stored."]
         case _:
             return []
 

@@ -1,4 +1,4 @@
-"""The story of a run: its attempts, what people did about it, its steps, effects and output."""
+"""The story of a run: its attempts, the operations of people, its steps, effects and output."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from wakeful.why.words import SHOWN_OUTPUT, Shown, at, failure, in_short, listed
 
 DID = {
     "replay": "replayed it",
-    "again": "had it done again",
+    "again": "ran it again",
     "discard": "discarded it",
-    "release": "let its output out as it is",
-    "redeliver": "had a message of it tried again",
-    "drop": "discarded a message of it",
+    "release": "released its output unchanged",
+    "redeliver": "replayed a delivery of it",
+    "drop": "discarded a delivery of it",
     "cancel": "cancelled it",
-    "answer": "answered its question",
+    "answer": "answered its approval",
 }
 
 
@@ -31,7 +31,7 @@ def tell_run(
     story = [f"Agent {run['agent']} took it as run {run['id']}" + (f" ({because})." if because else ".")]
     story += tell_events(run)
     if run["parent"] is not None:
-        story.append(f"It was called by run {run['parent']}: `wakeful why {run['parent']}` tells that one's story.")
+        story.append(f"It was called by run {run['parent']}: see `wakeful why {run['parent']}`.")
     story += tell_history(run)
     story += tell_change(run)
     story += tell_steps(run)
@@ -45,15 +45,15 @@ def tell_run(
 
 
 def tell_events(run: Shown) -> list[str]:
-    """The other events of a run that is over many."""
+    """The other events of a run that handles several."""
     others = [one["id"] for one in run["events"] if one["id"] != run["event"]["id"]]
     if len(run["events"]) < 2:
         return []
-    return [f"It is over {len(run['events'])} events: {run['event']['id']}, and after it {listed(others)}."]
+    return [f"The run handles {len(run['events'])} events: {run['event']['id']}, then {listed(others)}."]
 
 
 def tell_history(run: Shown) -> list[str]:
-    """The attempts before the last one, and what people did in between."""
+    """The attempts before the last one, and the operations of people in between."""
     history = run["history"]
     earlier = history[:-1] if history and history[-1]["outcome"] == run["state"] else history
     told: list[str] = []
@@ -75,51 +75,51 @@ def tell_remedy(remedy: Shown) -> str:
 
 
 def tell_fork(remedy: Shown) -> str:
-    """Where it came from."""
+    """The run that it was forked from."""
     about = remedy["data"]
     edited = [*(["data"] if "data" in about else []), *(f"result of {name}" for name in about.get("steps", {}))]
     words = f", with edited {listed(edited)}" if edited else ""
     why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
     return (
         f"{remedy['operator']} forked it from run {about['run']} at {at(remedy['done_at'])}{words}{why_so}. "
-        f"It keeps what that run had finished before step {about['step']}."
+        f"It keeps the steps that run had finished before step {about['step']}."
     )
 
 
 def tell_attempts(attempts: list[Shown]) -> list[str]:
-    """Attempts that did not end well; equal ones in a row are told once."""
+    """Attempts that did not end well; equal ones in a row become one sentence."""
     told = []
     for (outcome, problem), group in groupby(attempts, key=lambda one: (one["outcome"], failure(one["error"]))):
         alike = list(group)
         count, last = len(alike), alike[-1]
-        times = "" if count == 1 else f" {count} times, the last time"
+        times = "" if count == 1 else f" {count} times, most recently"
         took = span(last["started_at"], last["ended_at"])
         match outcome:
             case "retried":
-                told.append(f"It failed{times} at {at(last['ended_at'])} after {took}: {problem}.")
+                told.append(f"The run failed{times} at {at(last['ended_at'])} after {took}: {problem}.")
             case "crashed":
-                told.append(f"Its process {last['process']} died with it{times} at about {at(last['ended_at'])}.")
+                told.append(f"Its process {last['process']} died{times} at about {at(last['ended_at'])}.")
             case "released":
-                told.append(f"Its worker stopped and gave it back{times} at {at(last['ended_at'])}.")
+                told.append(f"Its worker stopped and released it{times} at {at(last['ended_at'])}.")
             case "waited" if problem:
                 told.append(
-                    f"It was told to wait{times} at {at(last['ended_at'])}: {problem}. That used up no attempt."
+                    f"The run was told to wait{times} at {at(last['ended_at'])}: {problem}. This did not count as an attempt."
                 )
             case "waited":
-                told.append(f"It was put away to wait{times} at {at(last['ended_at'])}.")
+                told.append(f"The run was suspended to wait{times} at {at(last['ended_at'])}.")
             case "held":
-                told.append(f"It was put aside for a person{times} at {at(last['ended_at'])}.")
+                told.append(f"The run was held for a person{times} at {at(last['ended_at'])}.")
             case "parked":
-                told.append(f"It was parked{times} at {at(last['ended_at'])}, which used up no attempt.")
+                told.append(f"The run was parked{times} at {at(last['ended_at'])}, which did not count as an attempt.")
             case "dead":
-                told.append(f"It was given up{times} at {at(last['ended_at'])}: {problem}.")
+                told.append(f"The run was given up{times} at {at(last['ended_at'])}: {problem}.")
             case other:
                 told.append(f"An attempt ended as {other}{times} at {at(last['ended_at'])}.")
     return told
 
 
 def tell_change(run: Shown) -> list[str]:
-    """It met other code than it began with."""
+    """The run met code that differs from the code it began with."""
     change = run.get("change")
     if change is None:
         return []
@@ -131,57 +131,59 @@ def tell_change(run: Shown) -> list[str]:
     left = change["not_asked_for"]
     if left:
         told.append(
-            f"The new code never asked for {number(len(left), 'recorded step')}, so what the old code found there was not used: "
+            f"The new code never asked for {number(len(left), 'recorded step')}, so the recorded results were not used: "
             f"{listed(left)}."
         )
     return told
 
 
 def tell_output(run: Shown) -> list[str]:
-    """What it put out, or would: its output, staged effects, messages and what became of them, or nothing by choice."""
+    """The output of the run, or the output that it holds: returned value, staged effects, deliveries, or silence by
+    choice.
+    """
     staged = [effect["action"] for effect in own(run, "effects") if effect["state"] == "staged"]
     told = []
     if run["output"] is not None and run["state"] in {"done", "held"}:
-        returned = "It returned" if run["state"] == "done" else "What it returned is held:"
+        returned = "The run returned" if run["state"] == "done" else "Its output is held:"
         told.append(f"{returned} {in_short(run['output'], SHOWN_OUTPUT)}.")
     if staged:
         verb = "waits" if len(staged) == 1 else "wait"
         until = "for its release" if run["state"] == "held" else "to be done"
-        told.append(f"{number(len(staged), 'staged effect')} of it {verb} {until}: {listed(staged)}.")
+        told.append(f"{number(len(staged), 'staged effect')} of the run {verb} {until}: {listed(staged)}.")
     told += tell_occurrence(run)
     told += tell_deliveries(own(run, "deliveries"))
     if (run["outcome"] or {}).get("silent_by_choice"):
-        told.append("It returned nothing, so there was nothing to deliver: it is silent by choice.")
+        told.append("The run returned nothing, so there was nothing to deliver: it is silent by choice.")
     return told
 
 
 def tell_later(runs: list[Shown]) -> list[str]:
-    """What came of it when it was done again, or forked."""
+    """The later runs that repeated or forked this one."""
     return [
-        f"It was {'forked' if one['forked'] else 'done again'} at {at(one['created_at'])} as run {one['id']}, which is "
-        f"{one['state']}: `wakeful why {one['id']}` tells that one's story."
+        f"The run was {'forked' if one['forked'] else 'repeated'} at {at(one['created_at'])} as run {one['id']}, which is "
+        f"{one['state']}: see `wakeful why {one['id']}`."
         for one in runs
     ]
 
 
 def tell_turn(run: Shown, turn: str) -> str:
-    """A run of an agent with a state that waits for another one of them."""
+    """A run of an agent with state that waits for another run of the agent."""
     return (
-        f"It waits for its turn: runs of agent {run['agent']} go one after the other, and run {turn} has the state. "
-        f"`wakeful why {turn}` tells what that one is doing."
+        f"The run waits for its turn: runs of agent {run['agent']} execute one at a time, and run {turn} holds the state. "
+        f"`wakeful why {turn}` explains that run."
     )
 
 
 def tell_order(run: Shown) -> str:
-    """A run that waits for others of its key."""
+    """A run that waits for earlier runs of its key."""
     ahead = run["ahead"]
     first, many = ahead["run"], ahead["count"]
     of = f"key {run['key']}" if run["key"] else "its agent"
-    before = f"run {first} is before it" if many == 1 else f"{many} are before it, run {first} first"
-    words = f"It waits for its turn: runs of {of} go in order, and {before}, which is {ahead['state']}. "
+    before = f"run {first} is ahead of it" if many == 1 else f"{many} are ahead of it, run {first} first"
+    words = f"The run waits for its turn: runs of {of} execute in order, and {before}, which is {ahead['state']}. "
     if ahead["state"] == "dead":
         return words + (
-            f"That one keeps its place until a person acts: `wakeful replay {first}` lets it go on, "
-            f"`wakeful dead discard {first}` lets those behind it pass."
+            f"Run {first} keeps its place until a person acts: `wakeful replay {first}` resumes it, "
+            f"`wakeful dead discard {first}` lets the runs behind it pass."
         )
-    return words + f"`wakeful why {first}` tells what that one is doing."
+    return words + f"`wakeful why {first}` explains that run."

@@ -1,4 +1,4 @@
-"""why, about time: the story of a schedule, and of the occurrence that an event or a run is."""
+"""why, for time: the story of a schedule, and of the occurrence behind an event or a run."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Shown = Mapping[str, Any]
 
 TOLD_CHANGES = 3
 TOLD_OCCURRENCES = 3
-# An occurrence that is no later than this is on time.
+# An occurrence that fires no later than this is on time.
 ON_TIME: Microseconds = SECOND
-# A real interval that is longer or shorter by more than this part is worth a sentence.
+# A real interval that deviates by more than this fraction is worth a sentence.
 WORTH_A_SENTENCE = 0.05
 DID = {
-    "add": "made it",
+    "add": "created it",
     "edit": "edited it",
     "pause": "paused it",
     "resume": "resumed it",
@@ -34,15 +34,15 @@ DID = {
 
 
 async def why_schedule(desk: Desk, name: str, alive: Sequence[Shown]) -> Shown | None:
-    """The story of a schedule, by its name, or APP/NAME where several apps have it; None if there is none."""
+    """The story of a schedule, by its name, or by APP/NAME if several apps have it; None if there is none."""
     app, slash, own = name.partition("/")
     try:
         found = await schedule_reading.find(desk, name)
         found = await schedule_reading.find(desk, own, app=app) if found is None and slash else found
     except NotFound:
-        message = f"several apps have a schedule {name}: ask for one of them with `wakeful why APP/{name}`"
+        message = f"several apps have a schedule {name}: choose one with `wakeful why APP/{name}`"
         raise NotFound(message) from None
-    if found is None or found["origin"] == "reminder":  # of which another story is told
+    if found is None or found["origin"] == "reminder":  # reminders have their own story
         return None
     present = await desk.reads.time()
     story = [tell_what(found), *tell_changes(found)]
@@ -60,7 +60,7 @@ async def why_schedule(desk: Desk, name: str, alive: Sequence[Shown]) -> Shown |
 def tell_what(found: Shown) -> str:
     origin = {
         "code": "It is declared in code.",
-        "runtime": "It was made at run time.",
+        "runtime": "It was created at run time.",
         "reminder": "It is a reminder.",
         "heartbeat": "It comes from a heartbeat's file.",
     }[found["origin"]]
@@ -68,7 +68,7 @@ def tell_what(found: Shown) -> str:
 
 
 def tell_changes(found: Shown) -> list[str]:
-    """Who did what to it, the last times; not what code does at its start."""
+    """The latest changes by people; not those made by code at start-up."""
     told = [one for one in found["changes"] if one["operator"] != "code"][:TOLD_CHANGES]
     return [
         f"{one['operator']} {DID[one['verb']]} at {at(one['changed_at'])}{': ' + one['note'].rstrip('.') if one['note'] else ''}."
@@ -83,13 +83,13 @@ def tell_last(found: Shown, present: Microseconds) -> list[str]:
     late = (moment(last["fired_at"]) or 0) - (moment(last["at"]) or 0)
     words = "on time" if late <= ON_TIME else f"{readable(late)} late"
     ago = readable(max(0, present - (moment(last["at"]) or present)))
-    state = f"is {last['state']}" if last["state"] else "is not kept any more"
-    words = f"It fired last for {on_the_wall(last)}, {ago} ago, {words}: run {last['run']}, which {state}."
-    return [f"{words} `wakeful why {last['run']}` tells that one's story."]
+    state = f"is {last['state']}" if last["state"] else "is no longer stored"
+    words = f"It last fired for {on_the_wall(last)}, {ago} ago, {words}: run {last['run']}, which {state}."
+    return [f"{words} See `wakeful why {last['run']}`."]
 
 
 def tell_ledger(found: Shown) -> list[str]:
-    """What was not fired since the last one that was, and how often that happened before."""
+    """The occurrences that did not fire since the last one that did, and the counts of all."""
     told = []
     for one in found["occurrences"][:TOLD_OCCURRENCES]:
         if one["state"] == "fired":
@@ -99,7 +99,7 @@ def tell_ledger(found: Shown) -> list[str]:
     parts = [f"{counts[what]:,} {what}" for what in ("missed", "skipped", "coalesced", "superseded") if counts[what]]
     if parts:
         told.append(
-            f"Since {at(since)}, {counts['fired']:,} of its occurrences fired, and {', '.join(parts)}: "
+            f"Of its occurrences since {at(since)}, {counts['fired']:,} fired, {', '.join(parts)}: "
             f"`wakeful schedules show {found['name']}` lists them."
         )
     return told
@@ -109,14 +109,14 @@ def tell_occurrences(one: Shown) -> str:
     """A row of the ledger that did not fire."""
     what = occurrences(one)
     because = (one["reason"] or "no reason was given").rstrip(".")
-    later = f" {one['redone']:,} of them were done later." if one["redone"] else ""
+    later = f" {one['redone']:,} of them were run later." if one["redone"] else ""
     match one["state"]:
         case "missed":
             return f"{what} missed: {because}.{later}"
         case "skipped":
             return f"{what} skipped: {because}.{later}"
         case "coalesced":
-            return f"{what} not fired on their own: run {one['run']} covers them.{later}"
+            return f"{what} not fired individually: run {one['run']} covers them.{later}"
         case other:
             return f"{what} {other}: {because}.{later}"
 
@@ -136,7 +136,7 @@ def tell_cadence(found: Shown) -> list[str]:
 
 
 async def tell_queued(desk: Desk, found: Shown) -> list[str]:
-    """Occurrences that came in time, and what they wait for."""
+    """Due occurrences that are queued, and what they wait for."""
     queued = found["queued"]
     if queued is None:
         return []
@@ -147,22 +147,22 @@ async def tell_queued(desk: Desk, found: Shown) -> list[str]:
         return [f"{what} {wait} to be fired by a process that has agent {found['agent']}."]
     run = await runs.find(desk, queued["waits_for"])
     state = "" if run is None else f": it is {run['state']}"
-    together = " They go as one then." if queued["count"] > 1 else ""
-    words = f"{what} {wait}, because run {queued['waits_for']} is not over{state}.{together}"
-    return [f"{words} `wakeful why {queued['waits_for']}` tells what that one is doing."]
+    together = " They will fire as one." if queued["count"] > 1 else ""
+    words = f"{what} {wait}, because run {queued['waits_for']} has not finished{state}.{together}"
+    return [f"{words} `wakeful why {queued['waits_for']}` explains that run."]
 
 
 async def tell_next(desk: Desk, found: Shown, present: Microseconds, alive: Sequence[Shown]) -> list[str]:
-    """When it fires next, and what keeps it from that."""
+    """The next occurrence, and what prevents it."""
     name = found["name"]
     match found["state"]:
         case "removed":
-            return [f"It was removed by {found['changed_by']} at {at(found['changed_at'])}, and fires no more."]
+            return [f"It was removed by {found['changed_by']} at {at(found['changed_at'])} and will not fire again."]
         case "done":
-            return ["It has no occurrence left, and fires no more."]
+            return ["It has no occurrence left and will not fire again."]
         case "paused":
-            since = f"It is paused since {at(found['changed_at'])} by {found['changed_by']}"
-            return [f"{since}: what would be due is skipped. `wakeful schedules resume {name}` lets it go on."]
+            since = f"It has been paused since {at(found['changed_at'])} by {found['changed_by']}"
+            return [f"{since}: occurrences that come due are skipped. `wakeful schedules resume {name}` resumes it."]
         case _:
             pass
     if found["next"] is None:
@@ -176,7 +176,7 @@ async def tell_next(desk: Desk, found: Shown, present: Microseconds, alive: Sequ
         told.append("No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`.")
     elif found["agent"] not in await living_agents(desk.reads, found["app"]):
         told.append(
-            f"No worker that is alive has agent {found['agent']} of app {found['app']}: until one has it, nothing fires. "
+            f"No live worker has agent {found['agent']} of app {found['app']}: nothing fires until one does. "
             "Was the agent renamed, or is its app not running?"
         )
     told += [
@@ -191,7 +191,7 @@ async def tell_next(desk: Desk, found: Shown, present: Microseconds, alive: Sequ
 
 
 async def tell_occurrence(desk: Desk, event: Shown) -> list[str]:
-    """Which occurrence an event is; nothing for one that no schedule made."""
+    """The occurrence that an event stands for; empty for an event that no schedule created."""
     envelope = event.get("envelope") or {"type": event["type"], "scheduledfor": event["id"]}
     found = await schedule_reading.occurrence(desk, event["app"], event["source"], envelope)
     if found is None:
@@ -209,10 +209,10 @@ async def tell_occurrence(desk: Desk, event: Shown) -> list[str]:
             story.append(tell_occurrences(became))
     if merged is not None:
         these = (
-            "The occurrence" if merged["count"] == 1 else f"{merged['count']:,} occurrences, from {at(merged['from'])}"
+            "the occurrence" if merged["count"] == 1 else f"{merged['count']:,} occurrences, from {at(merged['from'])}"
         )
         to = f"of {at(merged['to'])}" if merged["count"] == 1 else f"to {at(merged['to'])}"
-        story.append(f"{these} {to}, had not been fired and went into it.")
+        story.append(f"It also covers {these} {to}, which had not fired.")
     return story
 
 

@@ -1,4 +1,4 @@
-"""why, about what comes in: the story of a source, and of what could not be taken in."""
+"""why, for input: the story of a source, and of quarantined input."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Shown = Mapping[str, Any]
 
 
 async def why_source(desk: Desk, name: str) -> Shown | None:
-    """The story of a source, by its name, or APP/NAME where several apps have it; None if there is none."""
+    """The story of a source, by its name; None if there is none."""
     try:
         found = await sources.find(desk, name)
     except NotFound:
-        message = f"several apps have a source {name}: ask for one of them with `wakeful sources {name} --of APP`"
+        message = f"several apps have a source {name}: choose one with `wakeful sources {name} --of APP`"
         raise NotFound(message) from None
     if found is None:
         return None
@@ -40,34 +40,34 @@ def tell_state(one: Shown) -> list[str]:
     told = []
     match one["state"]:
         case "failing":
-            told.append(f"It cannot be read since {since}: {ended(one['reason'])} It is tried again by itself.")
+            told.append(f"Reading it has failed since {since}: {ended(one['reason'])} It is retried automatically.")
         case "paused":
-            told.append(f"It is paused since {since}: {ended(one['reason'])} It goes on by itself.")
+            told.append(f"It has been paused since {since}: {ended(one['reason'])} It resumes automatically.")
         case "unserved":
-            told.append(f"It is not served since {since}.")
+            told.append(f"It has not been served since {since}.")
         case "idle":
-            told.append(f"It is idle since {since}: nobody reads it now.")
+            told.append(f"It has been idle since {since}: no process reads it.")
         case _:
-            told.append(f"It is read since {since}.")
+            told.append(f"It has been read since {since}.")
     holder = one["holder"]
     if holder is not None and holder["alive"]:
         told.append(f"Its reader is pid {holder['pid']} on {holder['host']}.")
     if one["unread"] is not None:
         told.append(f"{one['unread'][:1].upper()}{ended(one['unread'][1:])}")
     if one["lag"] is not None:
-        behind = "" if one["behind"] is None else f", and {one['behind']:,} more were known to wait"
-        told.append(f"What was read last was {readable(round(one['lag'] * SECOND))} old{behind}.")
+        behind = "" if one["behind"] is None else f", and at least {one['behind']:,} more were waiting"
+        told.append(f"The last item read was {readable(round(one['lag'] * SECOND))} old{behind}.")
     return told
 
 
 def tell_brought(one: Shown) -> list[str]:
-    last = "; nothing ever came" if one["event_at"] is None else f"; the last one came at {at(one['event_at'])}"
-    told = [f"It brought {one['taken']:,} events, {one['repeated']:,} of them again{last}."]
+    last = "; none has arrived" if one["event_at"] is None else f"; the last arrived at {at(one['event_at'])}"
+    told = [f"It brought {one['taken']:,} events, {one['repeated']:,} of them duplicates{last}."]
     if one["refused"]:
-        told.append(f"{one['refused']:,} were turned away.")
+        told.append(f"{one['refused']:,} were refused.")
     if one["quarantined"]:
         told.append(
-            f"{one['quarantined']:,} could not be taken in, of which {one['kept']:,} wait for a person: "
+            f"{one['quarantined']:,} could not be accepted, of which {one['kept']:,} wait for a person: "
             f"`wakeful quarantine --source {one['name']}`."
         )
     return told
@@ -77,23 +77,23 @@ def tell_brought(one: Shown) -> list[str]:
 
 
 def tell_quarantined(event: Shown) -> list[str]:
-    """What could not be taken in: why, and what became of it."""
+    """Why an input was quarantined, and what happened to it."""
     reason = ended(event["reason"] or "no reason was given")
     held = event.get("quarantine")
     if held is None:
         return [f"It is quarantined: {reason}"]
     why = "verified" if held["kind"] == "unverified" else "read"
-    told = [f"Source {held['source']} could not have it {why}: {reason} So it was put in quarantine, and nothing ran."]
+    told = [f"The input from source {held['source']} could not be {why}: {reason} It was quarantined, and nothing ran."]
     if held["state"] == "kept" and reason.rstrip(".").endswith(TOLD_THEN):
         told.append(
-            "Mend that, and its source tells it: this entry is settled with it, and cannot be released. "
-            f"`wakeful quarantine discard {event['key']}` ends it now."
+            "Fix that, and its source sends it again. This entry then closes; it cannot be released. "
+            f"`wakeful quarantine discard {event['key']}` discards it now."
         )
         return told
     if held["state"] == "kept":
         told.append(
             f"It is kept until a person acts: `wakeful quarantine show {event['key']}` shows it, `wakeful quarantine release "
-            f"APP {event['key']}` lets it in after a fix, `wakeful quarantine discard {event['key']}` ends it."
+            f"APP {event['key']}` accepts it after a fix, `wakeful quarantine discard {event['key']}` discards it."
         )
         return told
     note = f" ({held['note'].rstrip('.')})" if held["note"] else ""
@@ -101,17 +101,17 @@ def tell_quarantined(event: Shown) -> list[str]:
     if held["became"] is not None:
         key, count = held["became"]["key"], held["became"]["events"]
         what = "an event" if count == 1 else f"{count:,} events, the first of them"
-        told.append(f"It became {what} {key}: `wakeful why {key}` tells what came of that.")
+        told.append(f"It became {what} {key}: see `wakeful why {key}`.")
     return told
 
 
 def tell_released_from(event: Shown) -> list[str]:
-    """Where an event comes from that was in quarantine first."""
+    """The quarantine entry that an event was released from."""
     first = event.get("released_from")
     if first is None:
         return []
     return [
-        f"It was in quarantine before, and {first['by']} released it at {at(first['at'])}: `wakeful why {first['key']}` tells why."
+        f"It was quarantined before, and {first['by']} released it at {at(first['at'])}: see `wakeful why {first['key']}`."
     ]
 
 

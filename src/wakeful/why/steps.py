@@ -1,4 +1,4 @@
-"""The steps of a run, and what it waits for."""
+"""The steps of a run, and its waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def tell_steps(run: Shown) -> list[str]:
     told = []
     if done and run["state"] != "done":
         told.append(
-            f"{number(len(done), 'step')} of it {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}."
+            f"{number(len(done), 'step')} of the run {'is' if len(done) == 1 else 'are'} finished and will not run again: {listed(done)}."
         )
     for step in run["steps"]:
         if step["state"] == "retrying" and run["state"] in FINAL_RUN_STATES:
@@ -20,17 +20,17 @@ def tell_steps(run: Shown) -> list[str]:
                 f"Step {step['name']} had failed {number(step['tries'], 'time')}, with {failure(step['error'])}."
             )
         elif step["state"] == "retrying" and step["tries"] == 0:
-            told.append(f"Step {step['name']} failed with {failure(step['error'])}; that used up no try.")
+            told.append(f"Step {step['name']} failed with {failure(step['error'])}; this did not count as a try.")
         elif step["state"] == "retrying":
             told.append(
                 f"Step {step['name']} failed {number(step['tries'], 'time')}, with {failure(step['error'])}; "
-                f"it is tried again at {at(step['due_at'])}."
+                f"it is retried at {at(step['due_at'])}."
             )
         elif step["state"] == "failed" and step["tries"] == 0:
-            told.append(f"Its wait {step['name']} ended without what it waited for: {failure(step['error'])}.")
+            told.append(f"Its wait {step['name']} ended without a result: {failure(step['error'])}.")
         elif step["state"] == "failed":
             told.append(
-                f"Step {step['name']} failed for good after {number(step['tries'], 'try')}: {failure(step['error'])}."
+                f"Step {step['name']} failed permanently after {number(step['tries'], 'try')}: {failure(step['error'])}."
             )
         elif step["tries"] > 1:
             told.append(f"Step {step['name']} needed {step['tries']} tries.")
@@ -38,48 +38,50 @@ def tell_steps(run: Shown) -> list[str]:
 
 
 def tell_waits(run: Shown, present: Microseconds) -> list[str]:
-    """What it waits for: since when, until when, and who can bring it."""
+    """What the run waits for, since when, until when, and what would end the wait."""
     waits = [step for step in run["steps"] if step["state"] == "waiting"]
     return [sentence for step in waits for sentence in (tell_wait(step, run["children"], present), *tell_misfit(step))]
 
 
 def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
-    awaited, since = step["waits_for"], f"Since {at(step['started_at'])} it"
+    awaited, since = step["waits_for"], f"Since {at(step['started_at'])} the run"
     until = moment(step["due_at"]) or present
-    left = f"{readable(until - present)} from now" if until > present else "and that time has come"
+    left = f"{readable(until - present)} from now" if until > present else "and that time has passed"
     if "event" in awaited:
         event = awaited["event"]
         about = f" about {event['subject']}" if event["subject"] else ""
         where = under(event)
         option = f" --subject {event['subject']}" if event["subject"] else ""
-        bring = f"`wakeful emit APP {event['type']}{option}` brings one."
+        bring = f"`wakeful emit APP {event['type']}{option}` sends one."
         if source := event.get("source"):
             about, bring = f"{about} from {source}", f"Events of type {event['type']} from other sources do not count."
         return (
-            f"{since} waits for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
+            f"{since} has waited for an event {event['type']}{about}{where}, until {at(step['due_at'])} at the latest, {left}; "
             f"then the wait ends with TimedOut. {bring}"
         )
     if "child" in awaited:
         state = next((f" and which is {one['state']}" for one in children if one["id"] == awaited["child"]), "")
         return (
-            f"{since} waits for run {awaited['child']} of agent {awaited['agent']}, which it called{state}, until "
-            f"{at(step['due_at'])} at the latest, {left}. `wakeful why {awaited['child']}` tells what that one is doing."
+            f"{since} has waited for run {awaited['child']} of agent {awaited['agent']}, which it called{state}, until "
+            f"{at(step['due_at'])} at the latest, {left}. `wakeful why {awaited['child']}` explains that run."
         )
     if "question" in awaited:
         return (
-            f"{since} asks {awaited['to'] or 'people'}: {awaited['question'].rstrip('.')} It waits for an answer until "
+            f"{since} has asked {awaited['to'] or 'people'}: {awaited['question'].rstrip('.')} It waits for an answer until "
             f"{at(step['due_at'])} at the latest, {left}; then the wait ends with TimedOut. Answer it with "
             f"`wakeful approvals answer {awaited['approval']} ANSWER`; `wakeful approvals show {awaited['approval']}` "
-            "shows what is expected."
+            "shows the expected answer."
         )
-    return f"{since} sleeps, until {at(step['due_at'])}, {left}. It goes on by itself then."
+    return f"{since} has been asleep; it continues automatically at {at(step['due_at'])}, {left}."
 
 
 def tell_misfit(step: Shown) -> list[str]:
-    """An event that may have been the one."""
+    """An event that the wait could not evaluate."""
     misfit = step["waits_for"].get("misfit")
     if misfit is None:
         return []
-    came = f"Event {misfit['event']} came, but it could not be told whether that is the one, which counts as no: "
-    ask = "let the condition ask first whether a field is there: has(data.field) && …"
-    return [f"{came}{misfit['reason']}. If it was meant, emit it as it should be, under a new id; if not, {ask}"]
+    came = (
+        f"Event {misfit['event']} arrived, but the condition could not be evaluated for it, which counts as no match: "
+    )
+    ask = "test in the condition first that the field exists: has(data.field) && …"
+    return [f"{came}{misfit['reason']}. If it should match, correct it and emit it with a new id; if not, {ask}"]

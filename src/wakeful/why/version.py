@@ -1,4 +1,4 @@
-"""Why a run that is due waits: for the code that it belongs to, while other code is at work beside it."""
+"""Why a due run waits: for workers with the code that it belongs to, while workers with other code are alive."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def tell_version(agent: str, waits: Shown | None) -> list[str]:
     begins = f"Version {waits['version']} of agent {agent} ran it last"
     if waits["live"]:
         waits_for = (
-            f"{begins}, and takes it when it is due: workers that have other code, {others}, take it only once none has that one any "
-            "more, or newer ones once it has been due for `drain` (10 minutes, unless set)."
+            f"{begins} and takes it when it is due. Workers with other code, {others}, take it only once no worker has that version "
+            "any more; newer ones also once it has been due for `drain` (default 10 minutes)."
         )
         return [waits_for]
     if any(one["newer"] for one in waits["others"]):
-        return []  # whoever has newer code takes it
+        return []  # a worker with newer code takes it
     waits_for = (
-        f'{begins}, which no worker has now; workers have {others}. With `on_change` other than "continue" these take it once it has '
-        "been due for `drain` (10 minutes, unless set): start a worker that has the newer code, or start the older one anew after the "
-        "last of its kind was stopped, if the newer one is not to come back."
+        f'{begins}, which no worker has now; workers have {others}. With `on_change` other than "continue" they take it once it has '
+        "been due for `drain` (default 10 minutes). Start a worker with the newer code. If the newer code will not come back, "
+        "restart the workers with the older code after the last newer one has stopped."
     )
     return [waits_for]

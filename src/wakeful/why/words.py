@@ -1,4 +1,4 @@
-"""The words that all stories share."""
+"""Words and reader methods that all stories share."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SHOWN_MESSAGE = 300
 SHOWN_MESSAGES = 3
 SHOWN_VALUE = 60
 SHOWN_OUTPUT = 300
-OUT_OF_BUDGET = "ran out of its budget"  # as cel.py says it
+OUT_OF_BUDGET = "ran out of its budget"  # the words of cel.py
 
 
 def under(event: Shown) -> str:
-    """The condition under which an event is waited for, and what it names besides the event."""
+    """The condition of a wait for an event, and the values that it uses."""
     values = ", ".join(f"{name} = {in_short(value)}" for name, value in (event.get("values") or {}).items())
     where = f" where {event['where']}" if event["where"] else ""
     return where + (f" ({values})" if values else "")
@@ -45,7 +45,7 @@ def moment(text: str | None) -> Microseconds | None:
 
 
 def at(text: str | None) -> str:
-    """To the second."""
+    """A time to the second."""
     return shown_time(None if text is None else datetime.fromisoformat(text).replace(microsecond=0).isoformat())
 
 
@@ -71,11 +71,11 @@ def listed(names: list[str], most: int = 8) -> str:
 def who_takes_it(alive: Sequence[Shown]) -> list[str]:
     if alive:
         return [
-            f"{number(len(alive), 'worker')} {'is' if len(alive) == 1 else 'are'} alive on this store; one that has this agent takes it when it is due."
+            f"{number(len(alive), 'worker')} {'is' if len(alive) == 1 else 'are'} alive on this store; one that has this agent takes the run when it is due."
         ]
     return ["No worker is alive on this store: start one with `wakeful serve APP` or `wakeful worker APP`."]
 
 
 def own(run: Shown, what: str) -> list[Shown]:
-    """Those of this run. A run that was had again shares effects and messages with its family."""
+    """The entries of this run only. A repeated run shares effects and deliveries with its family."""
     return [one for one in run[what] if one["run"] == run["id"]]

@@ -64,7 +64,7 @@ async def for_person(run: Run, number: int) -> Any:
     try:
         return await run.ask("Shall it be shipped?", to="ops", schema=bool, timeout="8h")
     except TimedOut:
-        return "nobody answered"
+        return "no answer came"
 
 
 def clerk_of(app: App) -> Any:

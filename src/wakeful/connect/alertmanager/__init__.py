@@ -1,1 +1,1 @@
-"""Alertmanager: how its webhooks are verified, and models of what they bring."""
+"""Alertmanager: its webhook verifier and models."""

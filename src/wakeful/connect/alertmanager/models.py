@@ -10,7 +10,7 @@ from wakeful.connect.sent import SentInCamelCase
 
 
 class Alert(SentInCamelCase):
-    """One alert. As long as it fires, `ends_at` tells nothing."""
+    """One alert. While it fires, `ends_at` is meaningless."""
 
     status: str
     labels: dict[str, str]

@@ -1,4 +1,4 @@
-"""Alertmanager: groups of alerts, with a token or a password. It signs nothing."""
+"""Alertmanager: groups of alerts, with a token or a password. Nothing is signed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATES = ("firing", "resolved")
 
 @dataclass(frozen=True, repr=False)
 class Alertmanager(Verifier):
-    """Who sends is proved by a token or a password."""
+    """The sender proves its identity with a token or a password."""
 
     name: ClassVar[str] = "alertmanager"
     credentials: Bearer | Basic
@@ -56,15 +56,15 @@ def alertmanager(secret: GivenSecret, *, user: str | None = None) -> Verifier:
     """Requests of an Alertmanager receiver: with a bearer token, or with `user=` and a password. Types are `alertmanager.firing`
     and `alertmanager.resolved`.
 
-    An event is a group in one state of its alerts. When Alertmanager tells the same again, because nobody heard or because its
-    `repeat_interval` is over, it is the same event.
+    An event is one state of a group's alerts. If Alertmanager sends the same state again, as a retry or because its
+    `repeat_interval` has passed, it is the same event.
     """
     return Alertmanager(bearer(secret) if user is None else basic(user, secret))
 
 
 def _identity(data: dict[str, Any]) -> str | None:
-    """Of the group, its state, and which alerts began and ended when. The times of those that go on are not told apart: some
-    versions put there until when an alert holds if nobody says more.
+    """An id of the group, its state, and which alerts began and ended when. End times of firing alerts are ignored: some versions
+    put the time there until which the alert holds without an update.
     """
     group, alerts = data.get("groupKey"), data.get("alerts")
     if type(group) is not str or type(alerts) is not list:

@@ -1,1 +1,1 @@
-"""Debezium and DMS as a source: rows that change in any database that one of these reads."""
+"""Debezium and DMS as a source: changed rows of any database that they read."""

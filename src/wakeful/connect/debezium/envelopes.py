@@ -1,14 +1,14 @@
-"""What Debezium and AWS DMS tell of rows, however it travels. Pure: bytes in, changes out.
+"""Parses what Debezium and AWS DMS send about rows, over any transport. Pure: bytes in, changes out.
 
     {"op": "u", "before": {…}, "after": {…}, "source": {…}}            Debezium; or the same under "payload", beside its "schema"
-    {"specversion": "1.0", "iodebeziumop": "u", …, "data": {…}}        Debezium in the form of CloudEvents
-    {"data": {…}, "metadata": {"operation": "update", …}}              DMS; with "before-image" where it was asked for
-    {"kinesisSchemaVersion": "1.0", "data": "eyJkYXRh…"}               either of them, by way of a Kinesis stream and a pipe
+    {"specversion": "1.0", "iodebeziumop": "u", …, "data": {…}}        Debezium as CloudEvents
+    {"data": {…}, "metadata": {"operation": "update", …}}              DMS; with "before-image" if enabled
+    {"kinesisSchemaVersion": "1.0", "data": "eyJkYXRh…"}               either of them, through a Kinesis stream and a pipe
     [ … ]                                                              several of any
 
-Nothing at all (a tombstone), heartbeats, the begin and end of transactions, changes of schemas and truncations are no changes of
-rows. The identity of a change is where it stands in the database's own log, with its table, operation and row: so it is the
-same when Debezium, or whoever passes it on, sends it again.
+Empty messages (tombstones), heartbeats, begin and end of transactions, schema changes and truncations are not changes of rows. The
+identity of a change is its position in the database's own log, with its table, operation and row: so it stays the same if Debezium,
+or a relay, sends it again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from wakeful.model import Event, digest
 
 _OF_DEBEZIUM: dict[str, Operation] = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
 _OF_DMS: dict[str, Operation] = {"insert": "insert", "load": "insert", "update": "update", "delete": "delete"}
-_NO_ROW = frozenset({"t", "m"})  # a truncation, and a message that somebody wrote into the log
+_NO_ROW = frozenset({"t", "m"})  # a truncation, and a message written into the log
 _NAMES = {"postgresql": "postgres"}
 _USUAL_SCHEMAS = frozenset({"public", "dbo"})
-# Where a change stands, in the words of the several connectors, without underscores and in lower case.
+# Fields with the position of a change, for the various connectors, without underscores and in lower case.
 _POSITION = (
     "lsn",
     "changelsn",
@@ -54,22 +54,22 @@ _POSITION = (
 )
 _NOT_SENT = frozenset({"__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="})
 _LONGEST_POSITION = 400
-_LAST_MOMENT = 253_402_300_799_000_000  # of the calendar
+_LAST_MOMENT = 253_402_300_799_000_000  # the end of the calendar
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*").fullmatch
 _UNKNOWN = (
-    "it is neither a change of Debezium (op, source, before, after) nor a record of DMS (metadata, data): send whole envelopes, "
+    "it is neither a Debezium change (op, source, before, after) nor a DMS record (metadata, data): send whole envelopes, "
     "not only the new row"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A change, and of what."""
+    """A change, with its database."""
 
-    database: str  # what kind: "postgres", "mysql", "mongodb"; "dms", which does not tell
+    database: str  # the kind: "postgres", "mysql", "mongodb"; "dms", which does not name it
     name: str | None  # of the database itself
     change: RowChange  # its position is the whole identity
-    snapshot: bool  # the row was there before; it is told because somebody began to listen
+    snapshot: bool  # the row existed before; it is sent because a snapshot was taken
 
     def event(self, source: str) -> Event:
         event = event_of(self.change, database=self.database, source=source)
@@ -79,9 +79,9 @@ class Told:
 
 
 def read_changes(raw: bytes, key: bytes | None = None, *, columns: Sequence[str] = ()) -> tuple[list[Told], list[str]]:
-    """The changes that a message tells, and what is wrong with single ones. InvalidEvent when nothing of it can be read.
+    """The changes in a message, and errors of single ones. Raises InvalidEvent if all of it is unreadable.
 
-    `key` is the key of a message that has one (Kafka); `columns` are those that name a row, for messages that do not tell.
+    `key` is the message key, if there is one (Kafka); `columns` identify a row, for messages that do not say.
     """
     if not raw.strip():
         return [], []
@@ -102,7 +102,7 @@ def read_changes(raw: bytes, key: bytes | None = None, *, columns: Sequence[str]
 
 
 def told_of(document: Any, named: Mapping[str, Any] | None = None, *, columns: Sequence[str] = ()) -> Told | None:
-    """The change of one document; None where it is about something else. `named` is the key that came with it."""
+    """The change in one document; None if it is about something else. `named` is the key that came with it."""
     if isinstance(document, dict) and "payload" in document and "schema" in document:
         document = document["payload"]
     if document is None:
@@ -145,7 +145,7 @@ def _of_debezium(envelope: dict[str, Any], named: Mapping[str, Any] | None, colu
         place["tsms"] = source.get("tsms")
     database = _optional(source, "db")
     if not any(place.values()):
-        raise InvalidEvent("source does not tell where the change stands: neither lsn, pos, scn nor ts_ms is there")
+        raise InvalidEvent("source does not contain the position of the change: lsn, pos, scn and ts_ms are missing")
     change = RowChange(
         _table(_optional(source, "schema"), table),
         operation,
@@ -164,7 +164,7 @@ def _of_debezium(envelope: dict[str, Any], named: Mapping[str, Any] | None, colu
 
 
 def _of_cloudevent(event: dict[str, Any]) -> dict[str, Any]:
-    """The usual envelope of one in the form of CloudEvents, whose attributes are the fields of `source`."""
+    """The usual envelope of a CloudEvent, whose attributes are the fields of `source`."""
     rows = event.get("data")
     if isinstance(rows, dict) and "payload" in rows:
         rows = rows["payload"]
@@ -173,7 +173,7 @@ def _of_cloudevent(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of_update(envelope: dict[str, Any]) -> list[str] | None:
-    """Of MongoDB, which may tell only what was set and what was taken away."""
+    """The changed fields in MongoDB, which may send only the fields that were set or removed."""
     described = envelope.get("updateDescription")
     if isinstance(described, dict):
         updated = _row(described.get("updatedFields"), "updateDescription.updatedFields") or {}
@@ -193,7 +193,7 @@ def _changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> list[str
 
 
 def _sent(row: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Without columns that the database did not send because they are large and did not change."""
+    """The row without columns that the database did not send because they are large and unchanged."""
     return None if row is None else {name: value for name, value in row.items() if not _is_missing(value)}
 
 
@@ -226,13 +226,13 @@ def _of_dms(record: dict[str, Any], columns: Sequence[str]) -> Told | None:
         _named(data or before or {}, columns),
         new,
         old,
-        # The image may hold only some columns, and leaves out what is empty.
+        # The image may contain only some columns, and leaves out empty ones.
         [name for name, value in (new or {}).items() if old.get(name) != value]
         if old and operation == "update"
         else None,
         _moment(about.get("commit-timestamp") or about.get("timestamp")),
     )
-    # With the details of transactions, a record has a number; without them, only its time and content.
+    # With transaction details, a record has a number; without them, only its time and content.
     place = {name: about[name] for name in ("transaction-id", "transaction-record-id") if about.get(name) is not None}
     if len(place) < 2:
         rows = to_json([data, before]).decode()
@@ -252,7 +252,7 @@ def _moment(value: Any) -> Microseconds | None:
 
 
 def _documents(value: Any) -> list[Any]:
-    """What a message holds, out of whatever passed it on."""
+    """The documents in a message, out of the wrapping of relays."""
     if isinstance(value, list):
         return [one for part in value for one in _documents(part)]
     if isinstance(value, dict):
@@ -277,7 +277,7 @@ def _json(raw: bytes) -> Any:
 
 
 def _row(value: Any, name: str) -> dict[str, Any] | None:
-    """An object, or the text of one; of a key with its schema, what is inside."""
+    """An object, or the text of one; for a key with its schema, the payload."""
     if isinstance(value, str) and value:
         value = read_json(value.encode(), depth=DEPTH_LIMIT, inside=(name,))
     if isinstance(value, dict) and set(value) == {"schema", "payload"}:
@@ -285,20 +285,20 @@ def _row(value: Any, name: str) -> dict[str, Any] | None:
     if value is None or value == "":
         return None
     if not isinstance(value, dict):
-        message = f"{name} is no object"
+        message = f"{name} is not an object"
         raise InvalidEvent(message)
     return value
 
 
 def _named(row: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Any]:
-    """By what a row is called: the columns that were named, else the one that usually is the key."""
+    """The identity of a row: the named columns, else the column that is usually the key."""
     if not columns:
         columns = [name for name in ("id", "_id") if name in row][:1]
     return {name: _bare(row[name]) for name in columns if name in row}
 
 
 def _bare(value: Any) -> Any:
-    """MongoDB writes {"$oid": "…"} where others write a value."""
+    """MongoDB writes {"$oid": "…"} for a value."""
     if isinstance(value, dict) and len(value) == 1 and next(iter(value)).startswith("$"):
         return next(iter(value.values()))
     return value
@@ -307,7 +307,7 @@ def _bare(value: Any) -> Any:
 def _operation(known: Mapping[str, Operation], value: Any, name: str) -> Operation:
     operation = known.get(value) if isinstance(value, str) else None
     if operation is None:
-        message = f"{name} is {value!r}, which is no operation on a row"
+        message = f"{name} is {value!r}, which is not an operation on a row"
         raise InvalidEvent(message)
     return operation
 
@@ -317,7 +317,7 @@ def _table(schema: str | None, table: str) -> str:
 
 
 def _position(where: Sequence[str], operation: str, place: Mapping[str, Any], change: RowChange) -> str:
-    """Rows of one statement may share a position in the log: the row itself tells them apart."""
+    """The identity of a change. Rows of one statement may share a log position, so the row itself is included."""
     row = to_json([change.key or [change.new, change.old]], inf_nan_mode="strings").decode()
     at = "-".join(str(value) for value in place.values())
     written = "/".join([*where, operation, at, digest(row, size=6)])
@@ -327,14 +327,14 @@ def _position(where: Sequence[str], operation: str, place: Mapping[str, Any], ch
 def _text(told: Mapping[str, Any], name: str, shown: str) -> str:
     value = told.get(name)
     if not isinstance(value, str) or not value or len(value) > 200 or not value.isprintable():
-        message = f"{shown} is missing, or is no name"
+        message = f"{shown} is missing, or is not a name"
         raise InvalidEvent(message)
     return value
 
 
 def _word(value: str) -> str:
     if _WORD(value) is None:
-        message = f"source.connector is {value!r}, and should be a word"
+        message = f"source.connector is {value!r}, but should be a word"
         raise InvalidEvent(message)
     return value.lower()
 

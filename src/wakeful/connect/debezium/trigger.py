@@ -1,9 +1,9 @@
-"""`debezium("/hooks/debezium", verify=bearer(…), table="orders")`: rows that change in any database that Debezium or AWS DMS reads.
+"""`debezium("/hooks/debezium", verify=bearer(…), table="orders")`: changed rows of any database that Debezium or AWS DMS reads.
 
-    /hooks/debezium         they call us: the HTTP sink of Debezium Server, a pipe of EventBridge; a webhook like every other
-    sqs://eu-west-1/rows    they put them into a queue, which any number of processes share
+    /hooks/debezium         pushed: the HTTP sink of Debezium Server, a pipe of EventBridge; a webhook like any other
+    sqs://eu-west-1/rows    read from a queue that any number of processes share
 
-What they send is read by envelopes.py; the events are those that `postgres_changes` gives for a table of its own.
+envelopes.py parses the messages; the events are the same as those of `postgres_changes`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wakeful.rate import Rate
 from wakeful.secrets import Secret
 from wakeful.triggers.mapping import Mapping as DataMapping
 from wakeful.triggers.mapping import apply_mapping, name_of_mapping, read_mapping
-from wakeful.triggers.options import knows_its_options
+from wakeful.triggers.options import refuse_unknown_options
 from wakeful.triggers.source import Context, Reader
 from wakeful.triggers.verifier import Challenge, Delivered, Verifier, WebhookRequest
 from wakeful.triggers.webhook import BODY_LIMIT, Webhook, refuse_verifier, webhook
@@ -35,7 +35,7 @@ from wakeful.triggers.webhook import BODY_LIMIT, Webhook, refuse_verifier, webho
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which changes a trigger is about."""
+    """The changes that a trigger wants."""
 
     table: str | None = None
     operations: tuple[Operation, ...] = OPERATIONS
@@ -52,8 +52,8 @@ class Wanted:
 
     @property
     def condition(self) -> str | None:
-        """All of it in CEL, asked of the event, so that `why` can tell. "sales.orders" is a schema and a table, or a database
-        and a table.
+        """The selection as one CEL condition, evaluated on the event, so that `why` can show it. "sales.orders" is a schema and a
+        table, or a database and a table.
         """
         parts = []
         if self.table is not None or self.operations != OPERATIONS:
@@ -70,7 +70,7 @@ class Wanted:
         return f"event.type.matches({json.dumps(pattern, ensure_ascii=False)})"
 
     def takes(self, told: Told) -> bool:
-        """Is an event to be made of it? Conditions are asked later."""
+        """Whether an event is to be made of the change. Conditions are evaluated later."""
         if (told.snapshot and not self.snapshot) or told.change.operation not in self.operations:
             return False
         return self.table in {None, told.change.table, f"{told.name}.{told.change.table}"}
@@ -88,7 +88,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Debezium:
-    """Changes of rows out of a queue."""
+    """Changes of rows from a queue."""
 
     url: str
     queue: QueueAddress
@@ -117,7 +117,7 @@ class Debezium:
 
     @property
     def source(self) -> str:
-        """Triggers that are told the same share events; others have events of their own."""
+        """The source of its events. Triggers that want the same form share events; others have events of their own."""
         if self.data is None and not self.wanted.snapshot and not self.wanted.key:
             return self.url
         form = digest(name_of_mapping(self.data), repr(self.wanted.snapshot), repr(self.wanted.key), size=4)
@@ -156,12 +156,12 @@ class ChangesReader(QueueReader):
 
     def __init__(self, address: QueueAddress, triggers: Sequence[Debezium], context: Context) -> None:
         super().__init__(address.shown, address, context.clock)
-        # One for each form in which somebody wants to hear of changes, with everybody who wants it so.
+        # Triggers by the form in which they want changes.
         self._forms: dict[str, list[Debezium]] = {}
         for one in triggers:
             self._forms.setdefault(one.source, []).append(one)
 
-    def events_of(self, raw: bytes, headers: Mapping[str, str]) -> tuple[list[Event], list[str]]:  # noqa: ARG002 all is in the message
+    def events_of(self, raw: bytes, headers: Mapping[str, str]) -> tuple[list[Event], list[str]]:  # noqa: ARG002 only the body matters
         events: list[Event] = []
         wrong: list[str] = []
         for sharing in self._forms.values():
@@ -178,7 +178,7 @@ class ChangesReader(QueueReader):
 
 @dataclass(frozen=True, slots=True)
 class RowChanges(Verifier):
-    """Somebody else's way to prove who sends, and bodies that tell of rows: each change of a request is an event."""
+    """Verifies with another verifier, and parses bodies with changed rows: each change in a request is an event."""
 
     name: ClassVar[str] = "debezium"
     by: Verifier
@@ -195,10 +195,10 @@ class RowChanges(Verifier):
         return self.by.challenge(request)
 
     def read(self, request: WebhookRequest) -> Delivered:
-        """Of a request that tells of one change."""
+        """The event of a request with exactly one change."""
         found = self.read_all(request)
         if len(found) != 1:
-            message = f"it tells of {len(found)} changes, where one was expected"
+            message = f"it contains {len(found)} changes, but one was expected"
             raise InvalidEvent(message)
         return found[0]
 
@@ -220,7 +220,7 @@ class RowChanges(Verifier):
 
 @dataclass(frozen=True, slots=True)
 class DebeziumWebhook(Webhook):
-    """Changes of rows that somebody calls us about."""
+    """Changes of rows that are pushed to a webhook."""
 
     wanted: Wanted = field(default_factory=Wanted)
 
@@ -228,7 +228,7 @@ class DebeziumWebhook(Webhook):
         return _written(self.path, [f"verify={self.verify.describe()}", *self.wanted.describe()])
 
 
-@knows_its_options
+@refuse_unknown_options
 def debezium(
     url: str,
     *,
@@ -246,17 +246,17 @@ def debezium(
     body_limit: int | str = BODY_LIMIT,
     rate: Rate | str | None = None,
 ) -> Debezium | DebeziumWebhook:
-    """Wake for rows that change, as Debezium or AWS DMS tells of them: by calling a path, or through a queue.
+    """Wake for changed rows that Debezium or AWS DMS reports: pushed to a path, or through a queue.
 
-    A path ("/hooks/debezium") needs `verify`, and may have `body_limit` and `rate`, as a webhook. A queue ("sqs://eu-west-1/rows")
-    may need `region`, `endpoint`, `access_key` and `secret_key`. `snapshot`: rows that were there before are told too. `key`
-    names the columns by which a row is called, where that is not "id".
+    A path ("/hooks/debezium") needs `verify`, and may have `body_limit` and `rate`, like a webhook. A queue ("sqs://eu-west-1/rows")
+    may need `region`, `endpoint`, `access_key` and `secret_key`. `snapshot`: rows that existed before become events too. `key`
+    names the columns that identify a row, if not "id".
     """
     shown = f"debezium({url!r})"
     if not isinstance(cast("object", url), str) or not url.startswith(("/", "sqs://", "http://", "https://")):
         message = (
-            f'{shown}: write a path that is called ("/hooks/debezium"), or a queue that is read ("sqs://REGION/NAME"); nothing else '
-            "is read yet. Debezium Server can send to both"
+            f'{shown}: give a path that is called ("/hooks/debezium"), or a queue that is read ("sqs://REGION/NAME"); other sources '
+            "are not supported yet. Debezium Server can send to both"
         )
         raise ConfigError(message)
     if not isinstance(cast("object", snapshot), bool):
@@ -272,7 +272,7 @@ def debezium(
     if url.startswith("/"):
         return _called(url, wanted, verify, data, body_limit, rate)
     if verify is not None:
-        message = f"{shown}: verify is for a path that is called; who may write to a queue, the queue itself knows"
+        message = f"{shown}: verify is for a path that is called; the queue itself controls who may write to it"
         raise ConfigError(message)
     access = Access(region, endpoint, access_key, secret_key)
     access.check(shown)
@@ -294,7 +294,7 @@ def _called(
 ) -> DebeziumWebhook:
     refuse_verifier(verify, where=f'debezium("{path}")')
     reading = RowChanges(cast("Verifier", verify), wanted.snapshot, wanted.key)
-    if wanted.where is not None:  # by itself, so that what is wrong with it is told in the words it was written in
+    if wanted.where is not None:  # compiled by itself, so that an error quotes it as it was written
         compile_condition(wanted.where, where=f'debezium("{path}")')
     one = webhook(
         path, verify=reading, type=wanted.type, where=wanted.condition, data=data, body_limit=body_limit, rate=rate
@@ -305,7 +305,7 @@ def _called(
 
 
 def read_table(table: Any, *, where: str) -> str | None:
-    """`table=`, as events name it: without a schema that is the usual one."""
+    """Read `table=`, as events name it: without a default schema."""
     if table is None:
         return None
     if not isinstance(table, str) or not table.strip() or table != table.strip() or '"' in table or "*" in table:

@@ -1,1 +1,1 @@
-"""GitHub: how its webhooks are verified, and models of what they bring."""
+"""GitHub: its webhook verifier and models."""

@@ -20,7 +20,7 @@ class Account(Sent):
 
 
 class Owner(Sent):
-    """Who a repository belongs to. A push names them by `name`, everything else by `login`."""
+    """The owner of a repository. A push has `name`, all other events have `login`."""
 
     login: str | None = None
     name: str | None = None
@@ -43,7 +43,7 @@ class Label(Sent):
 
 
 class Branch(Sent):
-    """One end of a pull request. The repository is gone if somebody deleted it."""
+    """One side of a pull request. The repository is missing if it was deleted."""
 
     ref: str
     sha: str
@@ -69,7 +69,7 @@ class PullRequest(Sent):
 
 
 class Issue(Sent):
-    """An issue; with `pull_request` where a comment was made on one of these."""
+    """An issue; `pull_request` is set if a comment was made on a pull request."""
 
     id: int
     number: int
@@ -123,7 +123,7 @@ class WorkflowRun(Sent):
 
 
 class GitHubEvent(Sent):
-    """What all events have."""
+    """The fields of every event."""
 
     repository: Repository | None = None
     organization: dict[str, Any] | None = None
@@ -166,7 +166,7 @@ class IssuesEvent(GitHubEvent):
 
 
 class IssueCommentEvent(GitHubEvent):
-    """`github.issue_comment.*`: of issues and of pull requests."""
+    """`github.issue_comment.*`, for issues and pull requests."""
 
     action: str
     issue: Issue

@@ -17,8 +17,8 @@ _NUMBERED = ("pull_request", "issue", "discussion")
 
 @dataclass(frozen=True, repr=False)
 class GitHub(Verifier):
-    """Neither the id of a delivery nor a time is signed, so somebody who got hold of a request could send it again under another
-    id: what has the same signature is the same event, whatever its headers say.
+    """Neither the delivery id nor a time is signed, so an attacker with a captured request could send it again under another id.
+    Therefore requests with the same signature are the same event, regardless of their headers.
     """
 
     name: ClassVar[str] = "github"
@@ -63,7 +63,7 @@ def _signature(request: WebhookRequest) -> bytes:
 
 
 def _payload(request: WebhookRequest) -> dict[str, Any]:
-    """The body as JSON, or as the form that a webhook sends unless its settings say application/json."""
+    """The body as JSON, or as the form that a webhook sends unless its content type is set to application/json."""
     if not is_form(request):
         return read_object(request.body)
     payload = read_form(request.body).get("payload")

@@ -1,1 +1,1 @@
-"""GitLab: how its webhooks are verified, and models of what they bring."""
+"""GitLab: its webhook verifier and models."""

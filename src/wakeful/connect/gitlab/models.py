@@ -60,7 +60,7 @@ class Pipeline(Sent):
 
 
 class PushEvent(Sent):
-    """`gitlab.push`. `checkout_sha` is missing where a branch was deleted."""
+    """`gitlab.push`. `checkout_sha` is missing if a branch was deleted."""
 
     object_kind: str
     ref: str

@@ -1,4 +1,4 @@
-"""GitLab: a signing token, by Standard Webhooks, or the older secret token, which comes along as it is."""
+"""GitLab: a signing token (Standard Webhooks), or the older secret token, which is sent in clear."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNS = {"merge_request": "!", "issue": "#", "work_item": "#"}
 
 @dataclass(frozen=True, repr=False)
 class GitLab(Verifier):
-    """Of a signing token (`whsec_…`) id, time and body are signed. A secret token proves only who sends."""
+    """A signing token (`whsec_…`) signs id, time and body. A secret token proves only who the sender is."""
 
     name: ClassVar[str] = "gitlab"
     secrets: Secrets
@@ -39,7 +39,7 @@ class GitLab(Verifier):
             try:
                 require_standard_signature(request, signing, self.tolerance)
             except Refused:
-                # While a webhook goes over from the one to the other, the one that is not known here yet may come along.
+                # While a webhook migrates to a signing token that is not configured here yet, both tokens may be sent.
                 if not plain or TOKEN.lower() not in request.headers:
                     raise
             else:
@@ -67,9 +67,9 @@ class GitLab(Verifier):
 
 
 def gitlab(secret: GivenSecret, *, tolerance: Duration = TOLERANCE) -> Verifier:
-    """Requests of a GitLab webhook. Types are `gitlab.<kind>.<action>`, like `gitlab.merge_request.open`, with the status where
-    there is no action (`gitlab.pipeline.failed`), or `gitlab.<kind>`, like `gitlab.push`. A secret that begins with `whsec_` is
-    a signing token; any other is a secret token, behind which neither id nor body nor time is signed.
+    """Requests of a GitLab webhook. Types are `gitlab.<kind>.<action>`, like `gitlab.merge_request.open`; with the status if there
+    is no action (`gitlab.pipeline.failed`); or `gitlab.<kind>`, like `gitlab.push`. A secret that begins with `whsec_` is a
+    signing token; any other is a secret token, with which neither id nor body nor time is signed.
     """
     secrets = Secrets.of(secret, where="gitlab")
     for one in secrets.each:
@@ -79,8 +79,8 @@ def gitlab(secret: GivenSecret, *, tolerance: Duration = TOLERANCE) -> Verifier:
 
 
 def _identity(request: WebhookRequest) -> str | None:
-    """The same at every try. Versions before 17.4 give only the id of what happened, which requests that follow from it share:
-    together with the body it is an identity.
+    """An id that stays the same for every attempt. Versions before 17.4 send only the id of the original change, which several
+    requests may share; together with the body it is an identity.
     """
     headers = request.headers
     found = label(headers.get("webhook-id")) or label(headers.get("idempotency-key"))

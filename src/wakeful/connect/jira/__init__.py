@@ -1,1 +1,1 @@
-"""Jira: how its webhooks are verified, and models of what they bring."""
+"""Jira: its webhook verifier and models."""

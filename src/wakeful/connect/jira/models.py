@@ -11,7 +11,7 @@ from wakeful.connect.sent import Sent, SentInCamelCase
 
 
 class Named(Sent):
-    """A status, a priority, a kind of issue."""
+    """A status, a priority or an issue type."""
 
     id: str | None = None
     name: str | None = None
@@ -24,7 +24,7 @@ class Project(Sent):
 
 
 class User(SentInCamelCase):
-    """Jira Cloud knows users by `account_id`, Jira Data Center by `name`."""
+    """Jira Cloud identifies users by `account_id`, Jira Data Center by `name`."""
 
     account_id: str | None = None
     name: str | None = None
@@ -32,7 +32,7 @@ class User(SentInCamelCase):
 
 
 class Fields(Sent):
-    """The fields of an issue. A site's own are kept as well: `fields.model_extra["customfield_10101"]`."""
+    """The fields of an issue. Custom fields are kept too: `fields.model_extra["customfield_10101"]`."""
 
     summary: str | None = None
     description: Any = None
@@ -52,7 +52,7 @@ class Issue(Sent):
 
 
 class ChangedField(SentInCamelCase):
-    """One field of an issue before and after: as Jira keeps it, and in words."""
+    """One field of an issue before and after: Jira's internal value and its text."""
 
     field: str
     before: str | None = Field(default=None, alias="from")

@@ -15,8 +15,8 @@ SIGNATURE = "X-Hub-Signature"
 
 @dataclass(frozen=True, repr=False)
 class Jira(Verifier):
-    """The id of a delivery is not signed, and no time outside the body: what has the same signature is the same event, whatever
-    its headers say.
+    """The delivery id is not signed, nor any time outside the body: requests with the same signature are the same event, regardless
+    of their headers.
     """
 
     name: ClassVar[str] = "jira"

@@ -1,1 +1,1 @@
-"""PagerDuty: how its webhooks are verified, and models of what they bring."""
+"""PagerDuty: its webhook verifier and models."""

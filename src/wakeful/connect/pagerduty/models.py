@@ -11,7 +11,7 @@ from wakeful.connect.sent import Sent
 
 
 class Reference(Sent):
-    """A user, a service, a team: its id and how it is called."""
+    """A user, a service or a team: its id and name."""
 
     id: str
     type: str | None = None

@@ -1,4 +1,4 @@
-"""PagerDuty, webhooks of version 3: X-PagerDuty-Signature over the body, one signature for each secret that is valid now."""
+"""PagerDuty, webhooks of version 3: X-PagerDuty-Signature over the body, one signature for each currently valid secret."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ SIGNATURE = "X-PagerDuty-Signature"
 
 @dataclass(frozen=True, repr=False)
 class PagerDuty(Verifier):
-    """The body with the event's id is signed; the time of this try is not: an old request brings the event that it brought
-    before.
-    """
+    """The body with the event's id is signed; the time of the attempt is not: a replayed request has the id of the original event."""
 
     name: ClassVar[str] = "pagerduty"
     secrets: Secrets
@@ -29,7 +27,7 @@ class PagerDuty(Verifier):
         pairs = [part.strip().partition("=") for part in required(request, SIGNATURE).split(",")]
         texts = [text for version, _, text in pairs if version == "v1"]
         if not 0 < len(texts) <= MOST_SIGNATURES:
-            message = f"{SIGNATURE} holds no signature of the version v1"
+            message = f"{SIGNATURE} contains no v1 signature, or too many"
             raise Refused(message)
         given = [from_hexadecimal(text, SIGNATURE) for text in texts]
         require_signature(given, self.secrets.as_keys(), request.body, name=SIGNATURE)
@@ -41,7 +39,7 @@ class PagerDuty(Verifier):
             data,
             type=f"pagerduty.{required_word(within(event, 'event_type'), 'data.event.event_type')}",
             id=label(within(event, "id")),
-            # Of a note or a responder, the incident is what it belongs to.
+            # A note or a responder belongs to an incident.
             subject=label(within(event, "data", "incident", "id")) or label(within(event, "data", "id")),
             time=moment(within(event, "occurred_at")),
         )

@@ -1,1 +1,1 @@
-"""PostgreSQL as a source: rows that change, by logical replication or by triggers."""
+"""PostgreSQL as a source: changed rows, by logical replication or by triggers."""

@@ -1,4 +1,4 @@
-"""A PostgreSQL database that belongs to somebody else: connected to by asyncpg, and its errors in words."""
+"""A PostgreSQL database of another application: connecting with asyncpg, and its errors in words."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def driver() -> Any:
 
 
 def troubles() -> tuple[type[BaseException], ...]:
-    """What a database may do to whoever asks it."""
+    """The exceptions that a database connection may raise."""
     asyncpg = driver()
     return (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 async def connect(dsn: str, where: str, *, application: str) -> Any:
-    """A connection. What is deleted on it may be there again after a crash of the server: it is deleted again then."""
+    """A connection. Deletions may be undone by a crash of the server (synchronous_commit is off); they are repeated then."""
     asyncpg = driver()
     settings = {"application_name": application, "synchronous_commit": "off", "jit": "off"}
     try:
@@ -48,23 +48,23 @@ def trouble(where: str, error: BaseException) -> SourceTrouble:
     words = words_of(error).splitlines()[0]
     match error:
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            told = f"it refuses the role or the password ({words}): mend the address"
+            told = f"it refuses the role or the password ({words}): correct the address"
         case asyncpg.InvalidCatalogNameError():
-            told = f"{words}: mend the address, or make it"
+            told = f"{words}: correct the address, or create the database"
         case asyncpg.InsufficientPrivilegeError():
             told = f"{words}: GRANT SELECT, DELETE on table wakeful_change to this role"
         case asyncpg.UndefinedTableError() | asyncpg.UndefinedFunctionError():
-            told = f"{words}: it was removed while it was read; it is made again"
+            told = f"{words}: it was removed while it was being read; it is created again"
         case asyncpg.TooManyConnectionsError():
-            told = f"{words}: it is tried again"
+            told = f"{words}; retrying"
         case (
             OSError()
             | TimeoutError()
             | asyncpg.InterfaceError()
-            | asyncpg.InternalClientError()  # what asyncpg says of a connection that was cut in the midst of an answer
+            | asyncpg.InternalClientError()  # asyncpg's error for a connection that was cut in the middle of an answer
             | asyncpg.PostgresConnectionError()
         ):
-            told = f"it cannot be reached ({words or type(error).__name__}): it is tried again; is the server up?"
+            told = f"it cannot be reached ({words or type(error).__name__}); retrying. Is the server up?"
         case _:
-            told = f"{type(error).__name__}: {words}: it is tried again"
+            told = f"{type(error).__name__}: {words}; retrying"
     return SourceTrouble(f"{where}: {told}")

@@ -1,12 +1,12 @@
-"""What reading by logical replication stands on in the database: publications, which say what is told of which tables, and a slot,
-which keeps the log until it has been read. Both are made where they are missing and may be made, and used as they are where not.
+"""What logical replication needs in the database: publications, which say what is sent of which tables, and a slot, which keeps the
+log until it has been read. Missing ones are created if that is permitted; existing ones are used as they are.
 
     wakeful_APP            inserts, updates and deletes of the tables whose rows can be told apart
-    wakeful_APP_inserts    inserts alone, of tables of which no more is wanted: they need no key
-    wakeful_APP_DATABASE   the slot; the names of slots are shared by all databases of a server
+    wakeful_APP_inserts    only inserts, of tables of which no more is wanted: they need no key
+    wakeful_APP_DATABASE   the slot; slot names are shared by all databases of a server
 
-A table without a key never comes into the first one: PostgreSQL would refuse its owner's next UPDATE. Nor are columns left out
-there: a column list that lacks the key does the same.
+A table without a key is never added to the first one: PostgreSQL would refuse its owner's next UPDATE. Columns are not left out
+either: a column list without the key has the same effect.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _WHO = "select application_name, usename, client_addr::text from pg_stat_activit
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReplicatedTable:
     """A table as the database describes it."""
 
     number: int
@@ -83,29 +83,29 @@ class Table:
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Does PostgreSQL know of a change which row it was?"""
+        """Whether PostgreSQL can tell which row changed."""
         if self.identity == "d":
             return bool(self.key)
         return self.identity == "f" or (self.identity == "i" and self.has_identity_index)
 
     def fault(self, operations: Sequence[Operation]) -> str | None:
-        """Why these changes of it cannot be told, and what to do; None if they can."""
+        """Why these changes cannot be read, and what to do; None if they can."""
         if self.kind not in {"r", "p"}:
-            return f"{self.name} is no table: name the table that it is made of"
+            return f"{self.name} is not a table: name the table behind it"
         if self.persistence != "p":
-            return f"table {self.name} is unlogged or temporary, and changes of it are in no log: ALTER TABLE {quoted(self.name)} SET LOGGED"
+            return f"table {self.name} is unlogged or temporary, so its changes are not in the log: ALTER TABLE {quoted(self.name)} SET LOGGED"
         if tuple(operations) != ("insert",) and not self.tells_rows_apart:
             return (
-                f"table {self.name} has no primary key, so that nobody could tell which row changed, and PostgreSQL would refuse "
+                f"table {self.name} has no primary key, so it is unknown which row changed, and PostgreSQL would refuse "
                 f"UPDATE and DELETE once it is published: ALTER TABLE {quoted(self.name)} ADD PRIMARY KEY (…), or "
-                f'ALTER TABLE {quoted(self.name)} REPLICA IDENTITY FULL, or take operations="insert"'
+                f'ALTER TABLE {quoted(self.name)} REPLICA IDENTITY FULL, or use operations="insert"'
             )
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What is to be known of the server, and of the role that asks."""
+    """Facts about the server and the role that connects."""
 
     wal_level: str
     in_recovery: bool
@@ -115,27 +115,27 @@ class Server:
     free_slots: int
 
     def faults(self) -> list[str]:
-        """What keeps everything from being read."""
+        """Problems that prevent reading anything."""
         found = []
         if self.in_recovery:
-            found.append("it is a standby, where nothing can be made: give the address of the primary")
+            found.append("it is a standby, where nothing can be created: give the address of the primary")
         if self.wal_level != "logical":
             found.append(
-                f"wal_level is {self.wal_level}, and must be logical: ALTER SYSTEM SET wal_level = 'logical', then restart "
-                'the server; or take via="triggers"'
+                f"wal_level is {self.wal_level}, but must be logical: ALTER SYSTEM SET wal_level = 'logical', then restart "
+                'the server; or use via="triggers"'
             )
         return found
 
     def no_replication(self) -> str:
         return (
             f"role {self.role} may not read the log: ALTER ROLE {quoted_name(self.role)} REPLICATION (on Amazon RDS: GRANT rds_replication "
-            f'TO {quoted_name(self.role)}), or take via="triggers"'
+            f'TO {quoted_name(self.role)}), or use via="triggers"'
         )
 
     @staticmethod
     def no_slot() -> str:
         return (
-            "all replication slots of the server are in use: drop one that nobody needs (SELECT slot_name, active FROM "
+            "all replication slots of the server are in use: drop an unused one (SELECT slot_name, active FROM "
             "pg_replication_slots), or raise max_replication_slots and restart the server"
         )
 
@@ -149,19 +149,21 @@ class Publication:
 
 
 @dataclass(slots=True)
-class Footing:
-    """What was found or made: what the reader reads by."""
+class PreparedReplication:
+    """What was found or created for the reader."""
 
     slot: str
     publications: list[str]
-    confirmed: int  # where the slot stands
-    flushed: int  # where the log of the server ends
+    confirmed: int  # position of the slot
+    flushed: int  # end of the server's log
     keys: dict[int, tuple[str, ...]]
     faults: list[str] = field(default_factory=list)  # of single tables: the others are read
-    no_replication: str | None = None  # what to say if the log cannot be read, where the role seems to lack the right
+    no_replication: str | None = (
+        None  # the message if the log cannot be read, when the role seems to lack the permission
+    )
 
 
-class Ground:
+class ReplicationSetup:
     """The publications and the slot of one app in one database."""
 
     def __init__(
@@ -173,7 +175,7 @@ class Ground:
         slot: str | None = None,
         publication: str | None = None,
     ) -> None:
-        """`wanted` are tables and what is to be told of each. Names that are given are used instead of our own."""
+        """`wanted`: the operations wanted of each table. A given slot or publication replaces our own."""
         self._where = f"postgres_changes {place}"
         self._app = app
         self._wanted = dict(wanted)
@@ -182,9 +184,9 @@ class Ground:
         self._full = publication or plain_name("wakeful", app)
         self._inserts = plain_name("wakeful", app, "inserts")
 
-    async def prepare(self, connection: Any, *, by: Sequence[str] = ()) -> Footing:
-        """Make what is missing; SourceTrouble says what keeps everything from being read. A stream that is read `by` some
-        publications hears of no other: nothing is moved to one that is new.
+    async def prepare(self, connection: Any, *, by: Sequence[str] = ()) -> PreparedReplication:
+        """Create what is missing. Raises SourceTrouble if nothing can be read. A running stream (`by` these publications) does not
+        see other publications, so nothing is moved to a new one.
         """
         server = await look_at_server(connection)
         for fault in server.faults():
@@ -193,27 +195,27 @@ class Ground:
         if not tables:
             raise self.trouble("; ".join(faults))
         slot = self._slot or plain_name("wakeful", self._app, server.database)
-        # Log that was kept before a publication was made cannot be read by it.
+        # A publication cannot be used for log that was kept before it was created.
         names = by or [self._full] if await one_row(connection, _SLOT, slot) else [self._full, self._inserts]
         publications = await self._published(connection, names, tables, server, faults)
         confirmed, flushed = await self._slotted(connection, slot, server)
         keys = {one.number: one.key for one in tables.values() if one.key}
         no_replication = None if server.may_replicate else server.no_replication()
-        return Footing(slot, publications, confirmed, flushed, keys, faults, no_replication)
+        return PreparedReplication(slot, publications, confirmed, flushed, keys, faults, no_replication)
 
     async def held_back(self, connection: Any, slot: str) -> tuple[int, str | None]:
-        """Where the log ends, and what is to be said of how much of it the slot holds back; SourceTrouble if it is lost."""
+        """The end of the log, and a warning if the slot holds back much of it. Raises SourceTrouble if the slot is lost."""
         row = await one_row(connection, _SLOT, slot)
         if row is None:
-            raise self.trouble(f"slot {slot} is gone: somebody dropped it")
+            raise self.trouble(f"slot {slot} is missing: it was dropped")
         _, _, _, status, _, held, flushed = row
         if status == "lost":
             raise self.lost(slot)
         if status in {"extended", "unreserved"} or (held or 0) > HELD_BACK:
             return read_lsn(flushed), (
                 f"{self._where}: slot {slot} holds back {(held or 0) / 1e9:.1f} GB of the server's log (status {status}), which "
-                "fills its disk, or is removed unread where max_slot_wal_keep_size is set: see why the app reads so slowly "
-                "(`wakeful runs`, App(backlog=…)), or whether a transaction is open for long"
+                "fills its disk, or is removed unread if max_slot_wal_keep_size is set: find out why the app reads so slowly "
+                "(`wakeful runs`, App(backlog=…)), or whether a transaction has been open for long"
             )
         return read_lsn(flushed), None
 
@@ -221,44 +223,42 @@ class Ground:
         return SourceTrouble(f"{self._where}: {words}")
 
     def unreachable(self, error: BaseException) -> SourceTrouble:
-        return self.trouble(
-            f"cannot be read: {first_line(error)}. It is tried again; is it running, and is the address right?"
-        )
+        return self.trouble(f"cannot be read: {first_line(error)}. Retrying. Is it running, and is the address right?")
 
     def ended(self, error: SlotError, slot: str) -> SourceTrouble:
-        """Why the stream ended, and what to do about it."""
+        """Why the stream ended, and what to do."""
         if error.state == "55000" and "slot" in str(error):
             return self.lost(slot)
         if error.state == "42704":
             return self.trouble(
-                f"{error}: it was dropped, and made anew after what the slot keeps was written. To go on from now: "
-                f"SELECT pg_drop_replication_slot('{slot}'); a new one is made by itself"
+                f"{error}: it was dropped, and recreated after the log that the slot keeps was written. To continue from now: "
+                f"SELECT pg_drop_replication_slot('{slot}'); a new one is created automatically"
             )
-        return self.trouble(f"the stream ended: {error}. It is tried again")
+        return self.trouble(f"the stream ended: {error}. Retrying")
 
     def lost(self, slot: str) -> SourceTrouble:
         return self.trouble(
             f"slot {slot} is lost: the server has removed log that was not read yet (max_slot_wal_keep_size, or idle_replication_"
-            f"slot_timeout), and with it changes. To go on from now: SELECT pg_drop_replication_slot('{slot}'); a new one "
-            "is made by itself. What was missed is then listed by `wakeful events --quarantined`"
+            f"slot_timeout), and changes with it. To continue from now: SELECT pg_drop_replication_slot('{slot}'); a new one "
+            "is created automatically. The missed changes are then listed by `wakeful events --quarantined`"
         )
 
     async def in_use(self, connection: Any, slot: str) -> SourceTrouble:
-        """Somebody else reads the slot: who it is."""
+        """The error for a slot that another process reads, with that process."""
         row = await one_row(connection, _SLOT, slot)
         who = None if row is None or row[2] is None else await one_row(connection, _WHO, row[2])
         if row is None or who is None:
             return self.trouble(f"slot {slot} is in use by another process")
         return self.trouble(
             f"slot {slot} is in use by process {row[2]} of the server (application {who[0]!r}, role {who[1]}, from {who[2] or 'the same machine'}): "
-            f"stop that one (SELECT pg_terminate_backend({row[2]})), or give this app another slot: slot=…"
+            f"stop that process (SELECT pg_terminate_backend({row[2]})), or give this app another slot: slot=…"
         )
 
-    async def _tables(self, connection: Any) -> tuple[dict[str, Table], list[str]]:
-        """Those that can be read, and what is wrong with the others."""
+    async def _tables(self, connection: Any) -> tuple[dict[str, ReplicatedTable], list[str]]:
+        """The tables that can be read, and the problems of the others."""
         found = await look_at_tables(connection, self._wanted)
         faults = []
-        good: dict[str, Table] = {}
+        good: dict[str, ReplicatedTable] = {}
         for name, operations in self._wanted.items():
             table = found.get(name)
             fault = await missing(connection, name) if table is None else table.fault(operations)
@@ -269,10 +269,15 @@ class Ground:
         return good, faults
 
     async def _published(
-        self, connection: Any, names: Sequence[str], tables: dict[str, Table], server: Server, faults: list[str]
+        self,
+        connection: Any,
+        names: Sequence[str],
+        tables: dict[str, ReplicatedTable],
+        server: Server,
+        faults: list[str],
     ) -> list[str]:
-        """The publications to read by: those that there are, and those of `names`. A table that cannot be added is taken out
-        of `tables` and becomes a fault.
+        """The publications to read by: the existing ones and those of `names`. A table that cannot be added is removed from `tables`
+        and becomes a fault.
         """
         async with connection.transaction():
             await connection.execute(f"set local lock_timeout = '{LOCK_WITHIN}'")
@@ -282,7 +287,7 @@ class Ground:
                 there[self._full] = await self._make(connection, self._full, OPERATIONS, tables, server)
             wanted = self._given is None and self._inserts in names
             if wanted and self._inserts not in there and there[self._full].owned:
-                with suppress(SourceTrouble):  # it can do without
+                with suppress(SourceTrouble):  # this publication is optional
                     there[self._inserts] = await self._make(connection, self._inserts, ("insert",), tables, server)
             if self._given is None and all(one.owned for one in there.values()):
                 await self._adjust(connection, there, tables, faults)
@@ -293,13 +298,20 @@ class Ground:
         return list(there)
 
     async def _make(
-        self, connection: Any, name: str, operations: Sequence[str], tables: Mapping[str, Table], server: Server
+        self,
+        connection: Any,
+        name: str,
+        operations: Sequence[str],
+        tables: Mapping[str, ReplicatedTable],
+        server: Server,
     ) -> Publication:
         publish = ", ".join(operations)
         statement = f"create publication {quoted_name(name)}"
         options = f" with (publish = '{publish}', publish_via_partition_root = true)"
         first: frozenset[str] = frozenset()
-        if self._given is not None:  # what somebody has named is made whole, and left alone from then on
+        if (
+            self._given is not None
+        ):  # a publication that the user named is created complete and never changed afterwards
             first = frozenset(name for name, table in tables.items() if table.tells_rows_apart)
             statement += f" for table {', '.join(map(quoted, sorted(first)))}" if first else ""
         try:
@@ -309,15 +321,15 @@ class Ground:
             listed = ", ".join(map(quoted, tables))
             more = "" if server.may_replicate else f"; and {server.no_replication()}"
             raise self.trouble(
-                f"role {server.role} may not make publication {name} ({first_line(error)}): as the owner of the tables run "
+                f"role {server.role} may not create publication {name} ({first_line(error)}): as the owner of the tables run "
                 f"CREATE PUBLICATION {quoted_name(name)} FOR TABLE {listed}{more}"
             ) from error
         return Publication(name, tuple(one for one in OPERATIONS if one in operations), True, first)
 
     async def _adjust(
-        self, connection: Any, there: Mapping[str, Publication], tables: dict[str, Table], faults: list[str]
+        self, connection: Any, there: Mapping[str, Publication], tables: dict[str, ReplicatedTable], faults: list[str]
     ) -> None:
-        """Our own: each table in the one where it belongs, and no other table in either. One that is locked stays where it is."""
+        """For our own publications: move each table to the right one and remove other tables. A locked table stays where it is."""
         locked = set()
         for name in list(tables):
             home = self._inserts if self._wanted[name] == ("insert",) and self._inserts in there else self._full
@@ -337,7 +349,7 @@ class Ground:
                 del tables[name]
                 locked.add(name)
                 faults.append(
-                    f"table {name} is locked by somebody (VACUUM, CREATE INDEX, ALTER TABLE), and told of once that has ended: "
+                    f"table {name} is locked (VACUUM, CREATE INDEX, ALTER TABLE); its changes are read once the lock is released: "
                     "SELECT pid, query FROM pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY xact_start"
                 )
         for home, publication in there.items():
@@ -345,12 +357,12 @@ class Ground:
                 wanted = self._wanted.get(name) if name in tables else None
                 here = self._inserts if wanted == ("insert",) and self._inserts in there else self._full
                 if wanted is None or here != home:
-                    with suppress(driver().errors.LockNotAvailable):  # the next look does it
+                    with suppress(driver().errors.LockNotAvailable):  # the next check does it
                         async with connection.transaction():
                             await connection.execute(f"alter publication {quoted_name(home)} drop table {quoted(name)}")
 
-    def _compare(self, there: Mapping[str, Publication], tables: dict[str, Table], faults: list[str]) -> None:
-        """Somebody else's: what is not published there cannot be read."""
+    def _compare(self, there: Mapping[str, Publication], tables: dict[str, ReplicatedTable], faults: list[str]) -> None:
+        """For publications of others: tables that are not published there cannot be read."""
         for name in list(tables):
             told = {operation for one in there.values() if name in one.tables for operation in one.operations}
             lacking = [one for one in self._wanted[name] if one not in told]
@@ -360,7 +372,7 @@ class Ground:
             publication = next(iter(there))
             if told:
                 faults.append(
-                    f"publication {publication} does not tell {', '.join(lacking)}: as its owner run "
+                    f"publication {publication} does not publish {', '.join(lacking)}: as its owner run "
                     f"ALTER PUBLICATION {quoted_name(publication)} SET (publish = 'insert, update, delete')"
                 )
             else:
@@ -370,17 +382,17 @@ class Ground:
                 )
 
     async def _slotted(self, connection: Any, slot: str, server: Server) -> tuple[int, int]:
-        """Where the slot stands and where the log ends. It is made if it is not there."""
+        """The position of the slot and the end of the log. The slot is created if it is missing."""
         row = await one_row(connection, _SLOT, slot)
         if row is None:
             await self._make_slot(connection, slot, server)
             row = await one_row(connection, _SLOT, slot)
         if row is None:
-            raise self.trouble(f"slot {slot} was made, and is gone again: somebody drops it")
+            raise self.trouble(f"slot {slot} was created and is missing again: another program drops it")
         plugin, database, _, status, confirmed, _, flushed = row
         if plugin != "pgoutput" or database != server.database:
             raise self.trouble(
-                f"slot {slot} is somebody else's (of kind {plugin or 'physical'}, database {database or 'none'}): give this app another one, slot=…"
+                f"slot {slot} belongs to another program (kind {plugin or 'physical'}, database {database or 'none'}): give this app another one, slot=…"
             )
         if status == "lost" or confirmed is None:
             raise self.lost(slot)
@@ -397,11 +409,11 @@ class Ground:
             raise self.trouble(server.no_slot()) from error
         except errors.QueryCanceled as error:
             raise self.trouble(
-                f"slot {slot} can be made only when all transactions that are open now have ended, and one is open for long: "
+                f"slot {slot} can be created only after all transactions that are open now have ended, and one has been open for long: "
                 "SELECT pid, xact_start, query FROM pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY 2"
             ) from error
         except errors.DuplicateObject:
-            pass  # somebody was quicker
+            pass  # another process was faster
 
 
 async def look_at_server(connection: Any) -> Server:
@@ -409,15 +421,15 @@ async def look_at_server(connection: Any) -> Server:
     return Server(*row)
 
 
-async def look_at_tables(connection: Any, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Table]:
-    """The tables of these names that there are."""
+async def look_at_tables(connection: Any, names: Sequence[str] | Mapping[str, Any]) -> dict[str, ReplicatedTable]:
+    """The existing tables of these names."""
     parts = [split(name) for name in names]
     cursor = await connection.execute(_TABLES, [[schema for schema, _ in parts], [name for _, name in parts]])
     found = {}
     for number, schema, name, kind, persistence, identity, owned, owner, index, key, columns in await cursor.fetchall():
         shown = name if schema == PUBLIC else f"{schema}.{name}"
         facts = (kind, persistence, identity, owned, owner, index)
-        table = Table(number, shown, *facts, tuple(key), tuple(columns))
+        table = ReplicatedTable(number, shown, *facts, tuple(key), tuple(columns))
         found[table.name] = table
     return found
 
@@ -432,14 +444,14 @@ async def look_at_publications(connection: Any, names: Sequence[str]) -> dict[st
 
 
 async def missing(connection: Any, table: str) -> str:
-    """There is no such table: which one could be meant."""
+    """The message for a missing table, with the name that may be meant."""
     cursor = await connection.execute(_NAMES, [MOST_HINTS])
     names = [name for (name,) in await cursor.fetchall()]
-    return f"there is no table {table}: make it, or name another.{did_you_mean(table, names)}"
+    return f"there is no table {table}: create it, or name another.{did_you_mean(table, names)}"
 
 
 async def flushed(connection: Any) -> int:
-    """Where the log of the server ends."""
+    """The end of the server's log."""
     row = await one_row(connection, _FLUSHED)
     return read_lsn(row[0])
 
@@ -456,13 +468,13 @@ def split(table: str) -> tuple[str, str]:
 
 
 def quoted(table: str) -> str:
-    """A table as SQL names it. Behind a dot any word may stand, also one that SQL itself uses."""
+    """A table as SQL names it. After a dot any word is allowed, also a keyword of SQL."""
     schema, name = split(table)
     return f"{schema if schema == PUBLIC else quoted_name(schema)}.{name if is_plain(name) else quoted_name(name)}"
 
 
 def quoted_name(name: str) -> str:
-    if name.startswith("wakeful") and is_plain(name):  # easier to read for people
+    if name.startswith("wakeful") and is_plain(name):  # easier to read
         return name
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
@@ -473,7 +485,7 @@ def is_plain(name: str) -> bool:
 
 
 def plain_name(*parts: str) -> str:
-    """A name that PostgreSQL takes for a slot: small letters, digits and _. Where that loses something, a digest keeps two apart."""
+    """A valid slot name: lower-case letters, digits and _. If that loses information, a digest keeps two names apart."""
     whole = "_".join(parts)
     plain = re.sub(r"[^a-z0-9_]", "_", whole.lower())
     if plain == whole and len(plain) <= LONGEST_NAME:

@@ -1,4 +1,4 @@
-"""A row as PostgreSQL's row_to_json writes it, with no number changed: what a float would round becomes text."""
+"""Reads a row as PostgreSQL's row_to_json writes it, without changing a number: one that a float would round becomes text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from wakeful.intake.untrusted import LARGEST_INTEGER, SMALLEST_INTEGER
 
-LONGEST_EXACT = 30  # characters; what is longer is not worth the comparison
+LONGEST_EXACT = 30  # characters; longer numbers stay text without a comparison
 
 
 def read_row(written: str) -> dict[str, Any]:
-    """The values of a row by column. ValueError if it is none."""
+    """The values of a row by column. Raises ValueError if it is not a row."""
     row = _read(written)
     if not isinstance(row, dict):
-        message = "it is no JSON object"
+        message = "it is not a JSON object"
         raise ValueError(message)  # noqa: TRY004 what is wrong is the text
     return row
 

@@ -1,10 +1,9 @@
-"""What PostgreSQL says of its transactions in logical replication: the messages of `pgoutput`, protocol version 1. Bytes in,
-values out; no connection here.
+"""Decodes logical replication: the messages of PostgreSQL's `pgoutput`, protocol version 1. Bytes in, values out; no connection here.
 
-    Begin ─► (Relation | Inserted, Updated, Deleted | Message | Truncated)* ─► Commit        transactions whole, in commit order
+    Begin ─► (Relation | Insert, Update, Delete | Message | Truncate)* ─► Commit        whole transactions, in commit order
 
-A table is described once, and again after it was altered; rows then refer to it by number. Values come as text, and are
-understood by the type of their column: see postgres_values.py.
+A table is described once, and again after it was altered; rows then refer to it by number. Values come as text and are converted by
+the type of their column: see values.py.
 """
 
 from __future__ import annotations
@@ -29,78 +28,78 @@ _KEY, _OLD, _NEW = b"KON"
 
 
 class Garbled(ValueError):
-    """Bytes that are no message, or speak of a table that was never described."""
+    """Bytes that are not a message, or that refer to a table that was never described."""
 
 
-class Begin(NamedTuple):
-    """What follows was one transaction."""
+class PgBegin(NamedTuple):
+    """The start of a transaction."""
 
     commit_lsn: int
     committed_at: Microseconds
 
 
-class Commit(NamedTuple):
-    """That was all of it. The next one begins at `end_lsn` or later."""
+class PgCommit(NamedTuple):
+    """The end of a transaction. The next one begins at `end_lsn` or later."""
 
     commit_lsn: int
     end_lsn: int
 
 
-class Message(NamedTuple):
-    """What somebody wrote with pg_logical_emit_message()."""
+class PgMessage(NamedTuple):
+    """A message written with pg_logical_emit_message()."""
 
     prefix: str
     content: bytes
     transactional: bool
 
 
-class Truncated(NamedTuple):
-    """All rows of these tables are gone, and no row is told."""
+class PgTruncated(NamedTuple):
+    """All rows of these tables were removed; no rows are sent."""
 
     tables: list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
-    """A table as it was when the rows that follow were written."""
+class PgRelation:
+    """A table as it was when the following rows were written."""
 
     number: int
     table: str  # "orders", "sales.orders"
     identity: str  # d: by its primary key, i: by an index, f: the whole row, n: nothing
     columns: tuple[tuple[str, Callable[[bytes], Any]], ...]
-    key: tuple[str, ...]  # by which a row is known
-    marked: frozenset[str]  # what is told of the old row when the key changed or the row is deleted
+    key: tuple[str, ...]  # identifies a row
+    marked: frozenset[str]  # columns of the old row that are sent when the key changed or the row is deleted
 
 
-class Row(NamedTuple):
-    """A row before and after. `old` is the whole row with replica identity FULL, else the key where it changed, else None."""
+class PgRow(NamedTuple):
+    """A row before and after. `old` is the whole row with replica identity FULL, else the key if it changed, else None."""
 
-    relation: Relation
+    relation: PgRelation
     operation: Operation
     new: dict[str, Any] | None
     old: dict[str, Any] | None
     changed: list[str] | None
 
 
-Decoded = Begin | Commit | Message | Truncated | Relation | Row | None
+Decoded = PgBegin | PgCommit | PgMessage | PgTruncated | PgRelation | PgRow | None
 
 
 class Decoder:
-    """Understands one stream. It knows the tables that were described in it."""
+    """Decodes one stream. It remembers the tables described in it."""
 
     def __init__(self, keys: Mapping[int, tuple[str, ...]] | None = None) -> None:
-        """`keys` are the primary keys of tables: with FULL, PostgreSQL marks every column as one by which a row is known."""
+        """`keys` are the primary keys of tables: with FULL, PostgreSQL marks every column as part of the key."""
         self._keys = {} if keys is None else keys  # may grow later
-        self._relations: dict[int, Relation] = {}
+        self._relations: dict[int, PgRelation] = {}
 
     def decode(self, data: bytes) -> Decoded:
-        """The next message; None for one that says nothing of rows. Garbled if it is none."""
+        """The next message; None for one that is not about rows. Raises Garbled if it is invalid."""
         try:
             return self._decode(data)
         except Garbled:
             raise
         except (IndexError, KeyError, ValueError, struct.error, OverflowError) as error:
-            message = f"a message of pgoutput cannot be read ({type(error).__name__}: {error}): {bytes(data[:40])!r}…"
+            message = f"a pgoutput message cannot be decoded ({type(error).__name__}: {error}): {bytes(data[:40])!r}…"
             raise Garbled(message) from error
 
     def _decode(self, data: bytes) -> Decoded:
@@ -110,7 +109,7 @@ class Decoder:
             expect(data[5] == _NEW)
             new, at, _ = read_row(data, 6, relation.columns)
             expect(at == len(data))
-            return Row(relation, "insert", new, None, None)
+            return PgRow(relation, "insert", new, None, None)
         if kind == b"U":
             return self._update(data)
         if kind == b"D":
@@ -120,27 +119,27 @@ class Decoder:
             expect(at == len(data))
             if data[5] == _KEY:
                 old = {name: value for name, value in old.items() if name in relation.marked}
-            return Row(relation, "delete", None, old, None)
+            return PgRow(relation, "delete", None, old, None)
         if kind == b"B":
             expect(len(data) == 1 + _BEGIN.size)
             commit_lsn, committed, _ = _BEGIN.unpack_from(data, 1)
-            return Begin(commit_lsn, committed + EPOCH)
+            return PgBegin(commit_lsn, committed + EPOCH)
         if kind == b"C":
             expect(len(data) == 1 + _COMMIT.size)
             _, commit_lsn, end_lsn, _ = _COMMIT.unpack_from(data, 1)
-            return Commit(commit_lsn, end_lsn)
+            return PgCommit(commit_lsn, end_lsn)
         if kind == b"R":
             return self._describe(data)
         if kind == b"M":
             return read_message(data)
         if kind == b"T":
             return self._truncated(data)
-        if kind in {b"O", b"Y"}:  # where it was first written; a type that came with an extension
+        if kind in {b"O", b"Y"}:  # origin of the transaction; description of an extension's type
             return None
-        message = f"pgoutput sent a message of an unknown kind: {bytes(data[:40])!r}…"
+        message = f"pgoutput sent a message of unknown kind: {bytes(data[:40])!r}…"
         raise Garbled(message)
 
-    def _update(self, data: bytes) -> Row:
+    def _update(self, data: bytes) -> PgRow:
         relation = self._relation_at(data, 1)
         at, told = 5, data[5]
         old: dict[str, Any] | None = None
@@ -151,15 +150,15 @@ class Decoder:
         expect(at == len(data))
         changed = None
         if old is not None and told == _OLD:
-            for name in unchanged:  # large, and stored apart: it is not sent again when it did not change
+            for name in unchanged:  # a large value that is stored separately is not sent again if it did not change
                 if name in old:
                     new[name] = old[name]
             changed = [name for name, value in new.items() if name not in old or old[name] != value]
         elif old is not None:
             old = {name: value for name, value in old.items() if name in relation.marked}
-        return Row(relation, "update", new, old, changed)
+        return PgRow(relation, "update", new, old, changed)
 
-    def _describe(self, data: bytes) -> Relation:
+    def _describe(self, data: bytes) -> PgRelation:
         (number,) = struct.unpack_from("!I", data, 1)
         schema, at = read_text(data, 5)
         name, at = read_text(data, at)
@@ -182,26 +181,26 @@ class Decoder:
         else:
             key = () if identity == "f" else tuple(marked)
         table = name if schema == PUBLIC else f"{schema}.{name}"
-        relation = Relation(number, table, identity, tuple(columns), key, frozenset(marked))
+        relation = PgRelation(number, table, identity, tuple(columns), key, frozenset(marked))
         self._relations[number] = relation
         return relation
 
-    def _truncated(self, data: bytes) -> Truncated:
+    def _truncated(self, data: bytes) -> PgTruncated:
         count, _ = struct.unpack_from("!IB", data, 1)
         expect(len(data) == 6 + 4 * count)
         numbers = struct.unpack_from(f"!{count}I", data, 6)
-        return Truncated([self._relations[number].table for number in numbers])
+        return PgTruncated([self._relations[number].table for number in numbers])
 
-    def _relation_at(self, data: bytes, at: int) -> Relation:
+    def _relation_at(self, data: bytes, at: int) -> PgRelation:
         return self._relations[int.from_bytes(data[at : at + 4], "big")]
 
 
 def read_row(
     data: bytes, at: int, columns: tuple[tuple[str, Callable[[bytes], Any]], ...]
 ) -> tuple[dict[str, Any], int, list[str]]:
-    """The values of a row, where it ends, and the columns that are not sent because they did not change.
+    """The values of a row, where it ends, and the columns that were not sent because they did not change.
 
-    A length that leads past the end is noticed by whoever looks where the row ended.
+    A length that leads past the end is noticed by the caller, which checks where the row ended.
     """
     expect(int.from_bytes(data[at : at + 2], "big") == len(columns))
     at += 2
@@ -220,17 +219,17 @@ def read_row(
             at += 1
             unchanged.append(name)
         else:
-            message = f"pgoutput sent a value of kind {chr(kind)!r} for column {name}: only text was asked for"
+            message = f"pgoutput sent a value of kind {chr(kind)!r} for column {name}, but only text was requested"
             raise Garbled(message)
     return row, at, unchanged
 
 
-def read_message(data: bytes) -> Message:
+def read_message(data: bytes) -> PgMessage:
     flags, _ = struct.unpack_from("!BQ", data, 1)
     prefix, at = read_text(data, 10)
     (length,) = struct.unpack_from("!I", data, at)
     expect(len(data) == at + 4 + length)
-    return Message(prefix, bytes(data[at + 4 :]), bool(flags & 1))
+    return PgMessage(prefix, bytes(data[at + 4 :]), bool(flags & 1))
 
 
 def read_text(data: bytes, at: int) -> tuple[str, int]:
@@ -240,7 +239,7 @@ def read_text(data: bytes, at: int) -> tuple[str, int]:
 
 def expect(met: bool) -> None:
     if not met:
-        message = "it is not as long as it says, or its parts are in another order"
+        message = "it is not as long as it says, or its parts are in a different order"
         raise Garbled(message)
 
 

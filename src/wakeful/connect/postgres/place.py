@@ -1,4 +1,4 @@
-"""Where reading stands in the log of a server, and what is missing where it cannot go on from there."""
+"""The position of a reader in a server's log, and the gap if it cannot continue from there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GAP = "gap"
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where reading stands."""
+    """The position up to which everything is stored."""
 
     system: str
     lsn: int
@@ -33,29 +33,27 @@ class Cursor:
 
 @dataclass(slots=True)
 class Transaction:
-    """One that is being read."""
+    """A transaction that is being read."""
 
     commit_lsn: int
     committed_at: Microseconds
-    skip: int  # changes of it that are stored already
+    skip: int  # changes of it that are already stored
     index: int = 0
     cause: str | None = None
     changes: list[RowChange] = field(default_factory=list)
 
 
 def gap_between(before: Cursor, here: Cursor, slot: str) -> Unreadable:
-    """Changes that were not read: the slot stands elsewhere than where reading ended."""
+    """The record of changes that were not read, because the slot is not where reading ended."""
     if before.system != here.system:
-        why = f"this is another server than before (its system identifier was {before.system}, and is {here.system})"
+        why = f"this is a different server (its system identifier was {before.system} and is now {here.system})"
     elif before.lsn < here.lsn:
-        why = f"slot {slot} was made anew, or moved by somebody else"
-    else:  # no server sends what its log does not hold yet
-        why = (
-            "the server was put back to an earlier state (a copy was restored, or a standby took over that was behind)"
-        )
+        why = f"slot {slot} was recreated, or moved by another program"
+    else:  # a server cannot send what its log does not contain yet
+        why = "the server was reset to an earlier state (a backup was restored, or a standby that was behind took over)"
     reason = (
-        f"changes that committed after {shown_lsn(before.lsn)} were not read: {why}, and it is read from "
-        f"{shown_lsn(here.lsn)} on. Compare the tables with what the agents have done about them"
+        f"changes committed after {shown_lsn(before.lsn)} were not read: {why}; reading continues from "
+        f"{shown_lsn(here.lsn)}. Compare the tables with what the agents have done"
     )
     raw = to_json({"slot": slot, "before": str(before), "after": str(here)})
     return Unreadable(raw, reason, {"what": GAP})

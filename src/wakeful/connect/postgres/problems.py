@@ -1,4 +1,4 @@
-"""What is in the way of reading the changes of a table, asked of its database for `wakeful check`. Nothing is changed there."""
+"""Checks for `wakeful check` whether the changes of a table can be read. Nothing is changed in the database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from wakeful.connect.postgres.ground import (
-    Table,
+    ReplicatedTable,
     look_at_server,
     look_at_tables,
     missing,
@@ -19,7 +19,7 @@ from wakeful.connect.postgres.replication import connect, driver, first_line
 from wakeful.errors import ConfigError
 
 _OLD = re.compile(r"\bdata\.(old|changed)\b").search
-# A slot that an app has already is not one that it lacks.
+# A slot that the app already has need not be free.
 _HAS_SLOT = """
 select exists (select from pg_replication_slots where database = current_database() and plugin = 'pgoutput'
                and (slot_name = %s or slot_name like 'wakeful\\_%%'))
@@ -28,7 +28,7 @@ _TOLD = "select exists (select from pg_publication_tables where schemaname = %s 
 
 
 async def problems(trigger: Any) -> list[str]:
-    """Each in one line, with the remedy."""
+    """The problems, one line each, with the remedy."""
     rows = trigger.rows
     where = f"postgres_changes {trigger.place}"
     try:
@@ -44,7 +44,7 @@ async def problems(trigger: Any) -> list[str]:
             if table is not None and not table.owned and not (await one_row(connection, _TOLD, *split(table.name)))[0]:
                 found.append(
                     f"table {table.name} belongs to {table.owner}, and only its owner may publish it: GRANT "
-                    f"{quoted_name(table.owner)} TO {quoted_name(server.role)}, or as {table.owner} make the publication that "
+                    f"{quoted_name(table.owner)} TO {quoted_name(server.role)}, or as {table.owner} create the publication that "
                     "the alarm of the running app names"
                 )
     except ConfigError as error:
@@ -54,8 +54,8 @@ async def problems(trigger: Any) -> list[str]:
     return [f"{where}: {one}" for one in found]
 
 
-def faults_of(table: Table, rows: Any) -> list[str]:
-    """What is wrong with one table for one trigger."""
+def faults_of(table: ReplicatedTable, rows: Any) -> list[str]:
+    """Problems of one table for one trigger."""
     found = [] if (fault := table.fault(rows.operations)) is None else [fault]
     found += [
         f"table {table.name} has no column {name}: columns= names it"
@@ -67,12 +67,10 @@ def faults_of(table: Table, rows: Any) -> list[str]:
     remedy = f"ALTER TABLE {quoted(table.name)} REPLICA IDENTITY FULL"
     asking = [name for name in ("where", "data") if isinstance(asked := getattr(rows, name), str) and _OLD(asked)]
     if asking:
-        found.append(
-            f"{asking[0]}= asks for old values of {table.name}, which PostgreSQL does not tell before {remedy}"
-        )
+        found.append(f"{asking[0]}= uses old values of {table.name}, which PostgreSQL does not send before {remedy}")
     elif rows.columns is not None and "update" in rows.operations:
         found.append(
-            f"without old values every update of {table.name} is told, whichever columns it changes: {remedy} "
-            "lets columns= decide"
+            f"without old values every update of {table.name} becomes an event, regardless of the changed columns: {remedy} "
+            "makes columns= effective"
         )
     return found

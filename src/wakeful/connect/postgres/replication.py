@@ -1,10 +1,10 @@
-"""A replication slot, read over a connection of its own: PostgreSQL's streaming protocol, on the layer of psycopg below its
-cursors. asyncpg does not speak it.
+"""Reads a replication slot over a connection of its own: PostgreSQL's streaming protocol, on the libpq layer of psycopg. asyncpg does
+not support it.
 
-    server ──► w: a piece of the log, one message of pgoutput         k: how far it is, and whether it wants an answer
-    we     ──► r: up to here it is stored, and may be forgotten
+    server ──► w: a piece of the log, one pgoutput message            k: keepalive: its position, and whether it wants an answer
+    we     ──► r: stored up to here; the server may forget it
 
-Nothing here waits inside the event loop: what has come is handed out piece by piece, and whoever has taken all of it waits for
+Nothing here blocks the event loop: data that has come is returned piece by piece; a caller that has taken all of it waits for
 the socket.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import psycopg
 
 CONNECT_WITHIN = 10
-# A connection whose other end is gone without a word is noticed after half a minute.
+# If the other end disappears silently, the connection fails after half a minute.
 ALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "30000"}
 
 _PIECE, _SIGN_OF_LIFE = b"wk"
@@ -34,7 +34,7 @@ _ANSWER = struct.Struct("!cQQQqB")
 
 
 class SlotError(Exception):
-    """What the server said instead of streaming. `state` is its code."""
+    """The error that the server sent instead of streaming. `state` is its SQLSTATE."""
 
     def __init__(self, words: str, state: str | None = None) -> None:
         super().__init__(words)
@@ -42,7 +42,7 @@ class SlotError(Exception):
 
 
 class Life(NamedTuple):
-    """The server is alive: everything before `lsn` has been sent."""
+    """A keepalive: everything before `lsn` has been sent."""
 
     lsn: int
     wants_answer: bool
@@ -68,14 +68,14 @@ async def connect(dsn: str, *, name: str, replication: bool = False) -> psycopg.
 
 
 class Stream:
-    """One slot, being read."""
+    """One slot that is being read."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self._connection = connection
         self._link = connection.pgconn
         self._pq = driver().pq
-        self.system = ""  # the identifier of the server's data: two of them share no positions
-        self.timeline = ""  # which rises whenever the log goes on from an earlier place
+        self.system = ""  # identifier of the server's data: positions of different systems are not comparable
+        self.timeline = ""  # increases whenever the log continues from an earlier position
 
     @classmethod
     async def open(cls, dsn: str, *, name: str) -> Stream:
@@ -90,7 +90,7 @@ class Stream:
         return stream
 
     async def start(self, slot: str, publications: Sequence[str], lsn: int) -> None:
-        """Read on from there; 0: from where the slot stands. SlotError says why not."""
+        """Stream from that position; 0: from the slot's own. Raises SlotError."""
         names = ",".join(f'"{one}"' for one in publications).replace("'", "''")
         self._link.send_query(
             f"START_REPLICATION SLOT {slot} LOGICAL {shown_lsn(lsn)} "
@@ -99,11 +99,11 @@ class Stream:
         result = await self._result()
         if result is None or result.status != self._pq.ExecStatus.COPY_BOTH:
             while result is not None and await self._result() is not None:
-                pass  # or the next statement would be refused
+                pass  # read all results, or the next statement would be refused
             raise self._refusal(result)
 
     def next(self) -> bytes | Life | None:
-        """A message of pgoutput that has come, or a sign of life; None when there is nothing more for now."""
+        """The next pgoutput message or keepalive that has come; None if there is nothing more for now."""
         length, piece = self._link.get_copy_data(1)
         if length == 0:
             return None
@@ -115,10 +115,10 @@ class Stream:
         if data[0] == _SIGN_OF_LIFE:
             lsn, _, wants = _LIFE.unpack(data)
             return Life(lsn, bool(wants))
-        raise SlotError(f"the server sent something that is no replication: {data[:40]!r}")
+        raise SlotError(f"the server sent data that is not replication: {data[:40]!r}")
 
     async def more(self, within: float) -> bool:
-        """Wait until something more has come, so many seconds at most."""
+        """Wait until more data has come, at most that many seconds."""
         if not await self._readable(within):
             return False
         try:
@@ -128,11 +128,11 @@ class Stream:
         return True
 
     def confirm(self, lsn: int, *, ask: bool = False) -> None:
-        """Everything before is stored. With `ask` the server is to say at once how far it is."""
+        """Report that everything before is stored. With `ask`, the server is asked to report its position at once."""
         now = time.time_ns() // 1000 - EPOCH
         try:
             self._link.put_copy_data(_ANSWER.pack(b"r", lsn, lsn, lsn, now, ask))
-            self._link.flush()  # what does not fit into the socket goes with the next one
+            self._link.flush()  # data that does not fit into the socket is sent with the next call
         except driver().OperationalError as error:
             raise SlotError(first_line(error)) from error
 
@@ -152,7 +152,7 @@ class Stream:
         return row
 
     async def _result(self) -> Any:
-        self._link.flush()  # a statement fits into any socket
+        self._link.flush()  # a statement fits into any socket buffer
         while self._link.is_busy():
             await self._readable(CONNECT_WITHIN)
             self._link.consume_input()
@@ -191,6 +191,6 @@ class Stream:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of psycopg says, in one line."""
+    """The first line of a psycopg error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -1,9 +1,9 @@
-"""The change table of a PostgreSQL database, and the trigger that fills it: for where replication is not granted.
+"""The change table of a PostgreSQL database, and the trigger that fills it: used where replication is not permitted.
 
     insert, update, delete of a row ──(trigger, in the application's own transaction)──► wakeful_change, NOTIFY ──► read, stored, deleted
 
-The function runs with the rights of whoever made it, so that the roles that write to the table need none on the change table. Each
-app has a trigger and rows of its own: what one has read and deleted, another one still has before it.
+The function runs with the rights of its creator, so roles that write to the table need no rights on the change table. Each app has a
+trigger and rows of its own: rows that one app has read and deleted are still there for another.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from wakeful.model import digest
 from wakeful.triggers.source import SourceTrouble
 
 if TYPE_CHECKING:
-    from wakeful.connect.rows.telling import Telling
+    from wakeful.connect.rows.telling import RowEvents
 
 CHANNEL = "wakeful_change"
 LONGEST_NAME = 63
 LOCK = 0x77616B65_0001  # any number that others are unlikely to use
 PUBLIC = "public"
 
-# mark: what a change is known by, wherever and however often it is read. transaction_id: see table_reader.py
+# mark: identifies a change wherever and however often it is read. transaction_id: see table_reader.py
 CHANGE_TABLE = (
     "create table if not exists {schema}.wakeful_change (id bigint generated always as identity, "
     "mark uuid not null default gen_random_uuid(), transaction_id xid8 not null default pg_current_xact_id(), "
     "app text not null, table_name text not null, operation text not null, old text, new text, "
     "changed_at timestamptz not null default clock_timestamp(), cause text, primary key (app, id))"
 )
-# row_to_json takes every column there is, and fails on none; the settings make it write alike for every session.
+# row_to_json accepts every type of column; the settings make its output the same for every session.
 BODY = (
     "begin insert into {schema}.wakeful_change (app, table_name, operation, old, new, cause) values "
     "(tg_argv[0], tg_argv[1], lower(tg_op), case when tg_op <> 'INSERT' then row_to_json(old)::text end, "
@@ -93,12 +93,12 @@ FORMS: dict[str, Form] = {"json": "json", "jsonb": "json", "bytea": "bytes"}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class WatchedTable:
     """A table as the database describes it."""
 
     name: str  # "orders", "sales.orders"
     key: tuple[str, ...]
-    types: dict[str, str]  # of its columns, in their order
+    types: dict[str, str]  # of its columns, in order
 
     @property
     def forms(self) -> dict[str, Form]:
@@ -106,17 +106,17 @@ class Table:
 
 
 @dataclass(slots=True)
-class Ground:
-    """What there is, and what has to be done before the changes can be read."""
+class ChangeTableSetup:
+    """The present state, and the steps that are needed before the changes can be read."""
 
     schema: str
     role: str
-    tables: dict[str, Table]
+    tables: dict[str, WatchedTable]
     faults: list[str]  # of single tables: the others are read
     steps: list[str]
 
     def remedies(self) -> list[str]:
-        """The same for somebody else to run."""
+        """The steps, for another role to run, with the grants that this role needs."""
         grants = [one.format(schema=quoted(self.schema), role=quoted(self.role)) for one in GRANTS]
         return [*self.steps, *grants]
 
@@ -146,26 +146,26 @@ def trigger_name(app: str) -> str:
 
 def trigger(app: str, table: str, operations: Sequence[Operation], schema: str) -> str:
     place = ".".join(map(quoted, parts_of(table)))
-    # The table is told by name: in a partition the trigger would only know that one's.
+    # The table name is an argument: in a partition the trigger would only know the partition's name.
     return (
         f"create or replace trigger {quoted(trigger_name(app))} after {' or '.join(operations)} on {place} "
         f"for each row execute function {quoted(schema)}.wakeful_change({text(app)}, {text(table)})"
     )
 
 
-async def look(connection: Any, app: str, telling: Telling, *, where: str) -> Ground:
-    """How things stand. SourceTrouble for what no right could mend."""
+async def look(connection: Any, app: str, row_events: RowEvents, *, where: str) -> ChangeTableSetup:
+    """The present state. Raises SourceTrouble for a problem that no permission could fix."""
     role, version, in_recovery, schema, there = await connection.fetchrow(_HERE)
     if version < 140_000:
         message = f"{where}: PostgreSQL {version // 10_000} is too old: its triggers need 14 or newer"
         raise SourceTrouble(message)
     if in_recovery:
-        message = f"{where}: it is a standby, where nothing can be made or deleted: give the address of the primary"
+        message = f"{where}: it is a standby, where nothing can be created or deleted: give the address of the primary"
         raise SourceTrouble(message)
     if schema is None:
-        message = f"{where}: no schema of the search_path is there for role {role}: ALTER ROLE {quoted(role)} SET search_path = …"
+        message = f"{where}: no schema of the search_path exists for role {role}: ALTER ROLE {quoted(role)} SET search_path = …"
         raise SourceTrouble(message)
-    tables, faults = await look_at_tables(connection, telling, where=where)
+    tables, faults = await look_at_tables(connection, row_events, where=where)
     steps = []
     if not there:
         steps.append(CHANGE_TABLE.format(schema=quoted(schema)))
@@ -175,45 +175,47 @@ async def look(connection: Any, app: str, telling: Telling, *, where: str) -> Gr
     present, disabled = await _triggers(connection, app, where=where)
     faults += [words for table, words in disabled.items() if table in tables]
     for table in tables:
-        if table in disabled:  # by somebody who may have a reason
+        if table in disabled:  # deliberately, perhaps
             continue
-        operations = telling.operations(table)
+        operations = row_events.operations(table)
         wanted = (_EACH_ROW + sum(_BITS[one] for one in operations), schema, table)
         if present.pop(table, None) != wanted:
             steps.append(trigger(app, table, operations, schema))
     steps += [
         f"drop trigger {quoted(trigger_name(app))} on {'.'.join(map(quoted, parts_of(table)))}"
         for table in present
-        if table not in telling.tables
+        if table not in row_events.tables
     ]
-    return Ground(schema, role, tables, faults, steps)
+    return ChangeTableSetup(schema, role, tables, faults, steps)
 
 
-async def look_at_tables(connection: Any, telling: Telling, *, where: str) -> tuple[dict[str, Table], list[str]]:
-    """The tables as they are now, and what is wrong with the others of them."""
-    places = [parts_of(table) for table in telling.tables]
+async def look_at_tables(
+    connection: Any, row_events: RowEvents, *, where: str
+) -> tuple[dict[str, WatchedTable], list[str]]:
+    """The tables that can be watched, and the problems of the others."""
+    places = [parts_of(table) for table in row_events.tables]
     rows = await connection.fetch(_TABLES, [schema for schema, _ in places], [name for _, name in places])
-    found: dict[str, Table] = {}
+    found: dict[str, WatchedTable] = {}
     faults: dict[str, str] = {}
     for schema, name, kind, key, columns, types in rows:
         table = written(schema, name)
-        missing = [column for column in telling.needed(table) if column not in columns]
+        missing = [column for column in row_events.needed(table) if column not in columns]
         if kind not in {"r", "p"}:
-            faults[table] = f"{where}: {table} is no table: name the table that is written to"
+            faults[table] = f"{where}: {table} is not a table: name the table that is written to"
         elif missing:
             faults[table] = f'{where}: table {table} has no column "{missing[0]}".{did_you_mean(missing[0], columns)}'
         else:
-            found[table] = Table(table, tuple(key), dict(zip(columns, types, strict=True)))
-    for table in telling.tables:
+            found[table] = WatchedTable(table, tuple(key), dict(zip(columns, types, strict=True)))
+    for table in row_events.tables:
         if table not in found and table not in faults:
             names = [row[0] for row in await connection.fetch(_NAMES)]
-            faults[table] = f"{where}: there is no table {table}.{did_you_mean(table, names)} It is looked for again"
+            faults[table] = f"{where}: there is no table {table}.{did_you_mean(table, names)} Retrying"
     return found, list(faults.values())
 
 
 async def _triggers(connection: Any, app: str, *, where: str) -> tuple[dict[str, tuple[int, str, str]], dict[str, str]]:
-    """The triggers of an app that there are: by table, what each does, in which schema its function is, and what it tells. And
-    what is to be said of those that are disabled.
+    """The existing triggers of an app by table: their operations, the schema of their function, and the table name they report. And
+    the messages for disabled ones.
     """
     found = {}
     disabled = {}
@@ -224,7 +226,7 @@ async def _triggers(connection: Any, app: str, *, where: str) -> tuple[dict[str,
         if enabled in {"D", "R"}:
             place = ".".join(map(quoted, (schema, name)))
             disabled[table] = (
-                f"{where}: the trigger of table {table} is disabled, and changes are lost: "
+                f"{where}: the trigger of table {table} is disabled, so changes are lost: "
                 f"ALTER TABLE {place} ENABLE TRIGGER {quoted(trigger_name(app))}"
             )
         told = arguments.decode().split("\0")
@@ -234,7 +236,7 @@ async def _triggers(connection: Any, app: str, *, where: str) -> tuple[dict[str,
 
 
 async def removal(connection: Any, app: str) -> list[str]:
-    """What removes all of an app; the table too, if nobody else fills it."""
+    """The steps that remove everything of an app; also the table, if no other app fills it."""
     _, _, _, schema, there = await connection.fetchrow(_HERE)
     name = trigger_name(app)
     found = await connection.fetch(_TRIGGERS, name)
@@ -251,17 +253,17 @@ async def removal(connection: Any, app: str) -> list[str]:
 
 
 async def refused(connection: Any, table: str, *, where: str) -> str | None:
-    """Why this role could not make the trigger of a table that has none yet; None if it could."""
+    """Why this role could not create the trigger of a table that has none yet; None if it could."""
     schema, name = parts_of(table)
     role, _, _, place, there = await connection.fetchrow(_HERE)
     if not await connection.fetchval(_MAY_MAKE, schema, name):
         return (
-            f"{where}: role {role} may make no trigger on table {table}: GRANT TRIGGER ON {quoted(schema)}.{quoted(name)} TO "
-            f"{quoted(role)}, or let its owner run what `wakeful changes APP` prints"
+            f"{where}: role {role} may not create a trigger on table {table}: GRANT TRIGGER ON {quoted(schema)}.{quoted(name)} TO "
+            f"{quoted(role)}, or let its owner run the output of `wakeful changes APP`"
         )
     if not there and not await connection.fetchval("select has_schema_privilege($1, 'CREATE')", place):
         return (
-            f"{where}: role {role} may make no table in schema {place}: GRANT CREATE ON SCHEMA {quoted(place)} TO {quoted(role)}, "
-            "or let its owner run what `wakeful changes APP` prints"
+            f"{where}: role {role} may not create a table in schema {place}: GRANT CREATE ON SCHEMA {quoted(place)} TO {quoted(role)}, "
+            "or let its owner run the output of `wakeful changes APP`"
         )
     return None

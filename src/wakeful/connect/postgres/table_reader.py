@@ -1,13 +1,13 @@
-"""Reads the change table of one PostgreSQL database: woken by NOTIFY, and losing nothing to transactions that end late.
+"""Reads the change table of one PostgreSQL database: woken by NOTIFY, without losing changes of transactions that end late.
 
-Rows get their numbers when they are written and are seen when their transaction commits: a reader that goes on behind the highest
-number it saw loses what is committed later under a lower one. So it reads in windows of transactions:
+Rows get their ids when they are written, but become visible when their transaction commits. A reader that continues after the highest
+id it saw would lose rows committed later with a lower id. So it reads in windows of transactions:
 
     ── read before ──┤ low ── all of these have ended ── high ├── some of these may still be running ──►
 
-`high` is the oldest transaction that still runs. Below it nothing can be added any more; inside a window rows come in the order of
-their numbers, which for one row of the application is the order in which it was changed. A long transaction delays what comes after
-it, and nothing else. There is no cursor beside the rows: what is read again after a death has the mark it had, and so is a repeat.
+`high` is the oldest transaction that is still running. Nothing can be added below it. Inside a window rows come in the order of their
+ids; for one row of the application this is the order of its changes. A long transaction delays the changes after it, and nothing else.
+There is no separate cursor: a row that is read again after a crash has the same mark, so it is a duplicate.
 """
 
 from __future__ import annotations
@@ -22,10 +22,19 @@ from typing import Any, TypeVar
 from wakeful.clock import from_datetime
 from wakeful.connect.postgres.database import connect, driver, trouble, troubles
 from wakeful.connect.postgres.json_rows import read_row
-from wakeful.connect.postgres.table import CHANNEL, LOCK, Ground, Table, look, look_at_tables, parts_of, quoted
+from wakeful.connect.postgres.table import (
+    CHANNEL,
+    LOCK,
+    ChangeTableSetup,
+    WatchedTable,
+    look,
+    look_at_tables,
+    parts_of,
+    quoted,
+)
 from wakeful.connect.rows.change import OPERATIONS, RowChange
 from wakeful.connect.rows.held_up import held_up
-from wakeful.connect.rows.telling import Part, Telling, changed_columns
+from wakeful.connect.rows.telling import RowEvents, RowSelection, changed_columns
 from wakeful.errors import InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, may_hold_a_fault, refuse_faults
 from wakeful.model import Event
@@ -36,15 +45,15 @@ from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unrea
 R = TypeVar("R")
 
 MOST = 1_000
-# How soon to look again for a change that was told of, while an older transaction still runs.
+# How soon to look again for an announced change while an older transaction is still running.
 FIRST_LOOK, LAST_LOOK = 0.01, 0.5
-LOOK_EVERY = 10.0  # at tables and triggers: somebody may drop them, or make them anew
+LOOK_EVERY = 10.0  # check tables and triggers: they may be dropped or recreated
 HELD_UP_AFTER = 30.0
-# How long one who cannot wait still waits for what is committed, and hidden by a transaction that is just about to end.
+# How long a caller that does not wait still waits for changes that are committed but hidden by a transaction about to end.
 GRACE = 1.0
 OLDEST_RUNNING = "select pg_snapshot_xmin(pg_current_snapshot())::text"
 NEXT = "select pg_snapshot_xmax(pg_current_snapshot())::text"
-# What is from a transaction that has not begun yet came with a restored dump: it has ended long ago.
+# A row of a transaction that has not begun yet came with a restored dump: its transaction ended long ago.
 READ = """
 select id, mark::text, table_name, operation, old, new, changed_at, cause from {schema}.wakeful_change
 where app = $1 and id > $2 and transaction_id >= $3::text::xid8 and table_name <> all($6)
@@ -59,8 +68,8 @@ DELETE = "delete from {schema}.wakeful_change where app = $1 and id = any($2::bi
 
 
 @dataclass(slots=True)
-class Read:
-    """What a batch was made of: its rows, and which rows of outbox tables are to go with it."""
+class ReadRows:
+    """The rows of a batch, and the rows of outbox tables to delete with them."""
 
     rows: list[int]
     gone: dict[str, list[str]] = field(default_factory=dict)  # ids by table
@@ -71,28 +80,28 @@ class TableReader(Reader):
 
     look_every, held_up_after = LOOK_EVERY, HELD_UP_AFTER
 
-    def __init__(self, place: str, dsn: Secret, parts: Sequence[Part], context: Context) -> None:
+    def __init__(self, place: str, dsn: Secret, parts: Sequence[RowSelection], context: Context) -> None:
         super().__init__(f"change-table/{place}")
         self._dsn = dsn
-        self._telling = Telling(parts)
+        self._row_events = RowEvents(parts)
         self._context = context
         self._where = f"postgres_changes {place}"
         self._connection: Any = None
-        self._ground: Ground | None = None
+        self._ground: ChangeTableSetup | None = None
         self._woken = asyncio.Event()
         self._forget()
 
     def _forget(self) -> None:
         self._low = self._high = 0
-        self._last: int | None = None  # the last row of the window that was read; None: it was read to its end
-        self._heard = 0  # the latest transaction that was told of
+        self._last: int | None = None  # last row read of the window; None: the window was read completely
+        self._heard = 0  # the latest transaction that was announced
         self._look_again = FIRST_LOOK
         self._looked_at = 0.0
         self._held_up: str | None = None
 
     # the contract
 
-    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 the rows themselves say what is left
+    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 the rows themselves are the cursor
         await self.close()
         self._forget()
         dsn = reveal(self._dsn, needed_by=self._where)
@@ -119,7 +128,7 @@ class TableReader(Reader):
                     await self._woken.wait()
 
     async def acknowledge(self, batch: Batch) -> None:
-        if isinstance(batch.receipt, Read):
+        if isinstance(batch.receipt, ReadRows):
             read = batch.receipt
             await self._asking(lambda: self._delete(read))
 
@@ -138,18 +147,18 @@ class TableReader(Reader):
 
     @property
     def concern(self) -> str | None:
-        """Tables that cannot be watched, while others can; changes that wait for somebody's transaction."""
+        """Tables that cannot be watched while others can; changes that wait for another transaction."""
         faults = [] if self._ground is None else self._ground.faults
         return "; ".join([*faults, *([] if self._held_up is None else [self._held_up])]) or None
 
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
-        return self._telling.read_again(raw, headers)
+        return self._row_events.read_again(raw, headers)
 
     # asking
 
     async def _asking(self, work: Callable[[], Awaitable[R]]) -> R:
         if self._connection is None:
-            message = f"{self._where}: it is not open"
+            message = f"{self._where}: not open"
             raise SourceTrouble(message)
         try:
             return await work()
@@ -158,16 +167,16 @@ class TableReader(Reader):
 
     async def _prepare(self) -> None:
         connection = self._connection
-        ground = await look(connection, self._context.app, self._telling, where=self._where)
+        ground = await look(connection, self._context.app, self._row_events, where=self._where)
         if not ground.tables:
             raise SourceTrouble("; ".join(ground.faults))
         if ground.steps:
-            ground = await install(connection, self._context.app, self._telling, where=self._where)
+            ground = await install(connection, self._context.app, self._row_events, where=self._where)
         self._ground = ground
         self._looked_at = asyncio.get_running_loop().time()
         connection.add_termination_listener(lambda _: self._woken.set())
         await connection.add_listener(CHANNEL, self._hear)
-        # What was committed before we listened, by transactions that some older one may hide for now.
+        # Changes committed before we listened may still be hidden by an older transaction.
         self._heard = int(await connection.fetchval(NEXT)) - 1
 
     def _hear(self, _connection: Any, _process: int, _channel: str, payload: object) -> None:
@@ -185,7 +194,7 @@ class TableReader(Reader):
                 return []
             self._low, self._high, self._last = self._high, high, 0
         rows: list[Any] = await self._connection.fetch(
-            self._sql(READ), self._context.app, self._last, str(self._low), str(self._high), MOST, self._spared
+            self._sql(READ), self._context.app, self._last, str(self._low), str(self._high), MOST, self._skipped_tables
         )
         self._last = rows[-1][0] if len(rows) == MOST else None
         if self._last is None:
@@ -193,31 +202,33 @@ class TableReader(Reader):
         return rows
 
     async def _look(self) -> None:
-        """A table that could not be watched may be there by now, and one that was watched may have been made anew."""
+        """Check tables and triggers: a missing table may exist now, and a watched one may have been recreated."""
         now = asyncio.get_running_loop().time()
         if now - self._looked_at < self.look_every:
             return
         self._looked_at = now
-        spared = self._spared
-        ground = await look(self._connection, self._context.app, self._telling, where=self._where)
+        spared = self._skipped_tables
+        ground = await look(self._connection, self._context.app, self._row_events, where=self._where)
         if ground.steps and ground.tables:
-            ground = await install(self._connection, self._context.app, self._telling, where=self._where)
+            ground = await install(self._connection, self._context.app, self._row_events, where=self._where)
         self._ground = ground
-        if self._spared != spared:
-            self._low = self._high = 0  # what was spared is to be read now
+        if self._skipped_tables != spared:
+            self._low = self._high = 0  # rows that were left out must be read now
         schema, app = quoted(ground.schema), self._context.app
         words = await held_up(self._connection, schema, app, longer_than=self.held_up_after)
         self._held_up = None if words is None else f"{self._where}: {words}"
 
     @property
-    def _spared(self) -> list[str]:
-        """Tables with which something is wrong now: what they told before is left until they can be read."""
-        return [table for table in self._telling.tables if table not in self._tables]
+    def _skipped_tables(self) -> list[str]:
+        """Tables that have a problem now: their rows are left until they can be read."""
+        return [table for table in self._row_events.tables if table not in self._tables]
 
     async def _hidden(self) -> bool:
-        return bool(await self._connection.fetchval(self._sql(HIDDEN), self._context.app, str(self._low), self._spared))
+        return bool(
+            await self._connection.fetchval(self._sql(HIDDEN), self._context.app, str(self._low), self._skipped_tables)
+        )
 
-    async def _delete(self, read: Read) -> None:
+    async def _delete(self, read: ReadRows) -> None:
         asyncpg = driver()
         async with self._connection.transaction():
             for table, identifiers in read.gone.items():
@@ -230,8 +241,8 @@ class TableReader(Reader):
                 except asyncpg.InsufficientPrivilegeError as error:
                     role = quoted("…" if self._ground is None else self._ground.role)
                     message = (
-                        f"{self._where}: delete=True, and {words_of(error)}: GRANT SELECT, DELETE ON {place} TO {role}, or leave "
-                        "delete=True out"
+                        f"{self._where}: delete=True, but {words_of(error)}: GRANT SELECT, DELETE ON {place} TO {role}, or leave "
+                        "out delete=True"
                     )
                     raise SourceTrouble(message) from error
             await self._connection.execute(self._sql(DELETE), self._context.app, read.rows)
@@ -240,13 +251,13 @@ class TableReader(Reader):
         return query.format(schema=quoted("public" if self._ground is None else self._ground.schema))
 
     @property
-    def _tables(self) -> dict[str, Table]:
+    def _tables(self) -> dict[str, WatchedTable]:
         return {} if self._ground is None else self._ground.tables
 
     # from rows to events
 
     async def _batch(self, rows: Sequence[Any]) -> Batch:
-        read = Read([row[0] for row in rows])
+        read = ReadRows([row[0] for row in rows])
         batch = Batch(receipt=read, lag=max(0, self._context.clock.now() - from_datetime(rows[-1][6])))
         for row in rows:
             try:
@@ -254,20 +265,20 @@ class TableReader(Reader):
                 if self._ground is not None and not set(change.new or change.old or ()) <= set(
                     self._tables[change.table].types
                 ):
-                    # A column was added since.
-                    self._ground.tables, _ = await look_at_tables(self._connection, self._telling, where=self._where)
+                    # A column was added since the last check.
+                    self._ground.tables, _ = await look_at_tables(self._connection, self._row_events, where=self._where)
                     change = self._change(row)
             except KeyError:
-                if row[2] in self._telling.tables:  # it cannot be read just now; what it told is left
+                if row[2] in self._row_events.tables:  # it cannot be read now; its rows are left
                     read.rows.remove(row[0])
-                continue  # or nobody wants to be told of it any more
+                continue  # or no trigger wants it any more
             except (ValueError, RecursionError, InvalidEvent) as error:
                 reason = f"change {row[1]} of table {row[2]} cannot be read: {words_of(error)}"
                 raw = "\n".join(part or "" for part in (row[4], row[5])).encode()
                 batch.unreadable.append(Unreadable(raw, reason, {"table": row[2], "change": row[1]}))
                 continue
-            self._telling.tell(change, batch)
-            if self._telling.deletes(change):
+            self._row_events.tell(change, batch)
+            if self._row_events.deletes(change):
                 read.gone.setdefault(change.table, []).append(str((change.new or {}).get("id")))
         return batch
 
@@ -275,7 +286,7 @@ class TableReader(Reader):
         _, mark, name, operation, old, new, changed_at, cause = row
         table = self._tables[name]
         if operation not in OPERATIONS:
-            message = f"there is no operation {operation!r}"
+            message = f"unknown operation {operation!r}"
             raise ValueError(message)
         before, after = (None if one is None else _values(one, table) for one in (old, new))
         changed = None if before is None or after is None else changed_columns(before, after)
@@ -286,7 +297,7 @@ class TableReader(Reader):
         )
 
 
-def _values(written: str, table: Table) -> dict[str, Any]:
+def _values(written: str, table: WatchedTable) -> dict[str, Any]:
     row = read_row(written)
     if may_hold_a_fault(written.encode(), DEPTH_LIMIT):
         refuse_faults(row, depth=DEPTH_LIMIT - 2, inside=("data",))
@@ -296,27 +307,27 @@ def _values(written: str, table: Table) -> dict[str, Any]:
     return row
 
 
-async def install(connection: Any, app: str, telling: Telling, *, where: str) -> Ground:
-    """Make table, function and triggers as they should be. Looked at again inside: another process may have been first."""
+async def install(connection: Any, app: str, row_events: RowEvents, *, where: str) -> ChangeTableSetup:
+    """Create table, function and triggers as needed. The state is checked again inside: another process may have been first."""
     import asyncpg
 
-    ground = await look(connection, app, telling, where=where)
+    ground = await look(connection, app, row_events, where=where)
     try:
         async with connection.transaction():
-            # CREATE TRIGGER waits for whoever writes to the table, and everybody else then waits behind it: not for long.
+            # CREATE TRIGGER waits for writers of the table, and all later writers wait behind it: so limit the wait.
             await connection.execute("set local lock_timeout = '2s'")
             await connection.execute("select pg_advisory_xact_lock($1)", LOCK)
-            ground = await look(connection, app, telling, where=where)
+            ground = await look(connection, app, row_events, where=where)
             for step in ground.steps:
                 await connection.execute(step)
     except asyncpg.InsufficientPrivilegeError as error:
         message = (
-            f"{where}: role {ground.role} may not make what tells of changes ({words_of(error)}): let the owner of the tables "
-            f"run this once: {'; '.join(ground.remedies())}"
+            f"{where}: role {ground.role} may not create the change table and triggers ({words_of(error)}): let the owner of the "
+            f"tables run this once: {'; '.join(ground.remedies())}"
         )
         raise SourceTrouble(message) from error
     except asyncpg.LockNotAvailableError as error:
-        message = f"{where}: a table is in use by a long transaction, so that its trigger cannot be made now: it is tried again"
+        message = f"{where}: a table is in use by a long transaction, so its trigger cannot be created now; retrying"
         raise SourceTrouble(message) from error
     ground.steps = []
     return ground

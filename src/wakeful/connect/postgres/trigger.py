@@ -2,10 +2,10 @@
 
     postgres_changes(env("SHOP"), table="orders", operations="insert", where="data.new.total > 100")
 
-    via="replication"   read out of the server's own log: see postgres_reader.py
-    via="triggers"      where that is not granted: triggers write to a table: see postgres_tables.py
+    via="replication"   reads the server's own log: see reader.py
+    via="triggers"      where replication is not permitted: triggers write to a table: see tables.py
 
-The table is one of schema `public`, or `schema.table`. Names are written as the database has them, small and capital letters.
+The table is in schema `public`, or named as `schema.table`. Names are written as in the database, case-sensitive.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from wakeful.connect.rows.rows import Rows, read_operations
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.secrets import Env, Secret, reveal
 from wakeful.triggers.mapping import Mapping
-from wakeful.triggers.options import knows_its_options
+from wakeful.triggers.options import refuse_unknown_options
 from wakeful.triggers.source import Context, Reader
 
-# Where each way of reading is written down, loaded when it is needed.
+# The module of each way of reading, loaded when it is needed.
 WAYS = {"replication": "wakeful.connect.postgres.reader", "triggers": "wakeful.connect.postgres.tables"}
 
 
 class Way(Protocol):
-    """What a module of WAYS has."""
+    """The functions of a module in WAYS."""
 
     def reader(self, triggers: Sequence[PostgresChanges], context: Context) -> Reader: ...
 
@@ -56,7 +56,7 @@ class PostgresChanges(OnRows):
 
     @property
     def address(self) -> str:
-        """With the password: only to connect."""
+        """With the password: use it only to connect."""
         return reveal(self.dsn, needed_by=self.describe())
 
     def reader(self, triggers: Sequence[Any], context: Context) -> Reader:
@@ -72,7 +72,7 @@ class PostgresChanges(OnRows):
         return self.describe()
 
 
-@knows_its_options
+@refuse_unknown_options
 def postgres_changes(
     dsn: Secret,
     *,
@@ -85,10 +85,10 @@ def postgres_changes(
     slot: str | None = None,
     publication: str | None = None,
 ) -> PostgresChanges:
-    """Wake an agent on rows that are inserted, updated or deleted. `dsn` is postgresql://user@host/database, or an env("…").
+    """Wake an agent for rows that are inserted, updated or deleted. `dsn` is postgresql://user@host/database, or an env("…").
 
-    All triggers of an app on one database are read together, by one slot. `slot` and `publication` name others than those
-    that Wakeful makes for itself.
+    All triggers of an app on one database are read together, through one slot. `slot` and `publication` override the names
+    that Wakeful chooses.
     """
     shown = f"postgres_changes(table={table!r})"
     if via not in WAYS:
@@ -99,7 +99,7 @@ def postgres_changes(
             message = f"{shown}: {option} must be a name, not {name!r}"
             raise ConfigError(message)
     if slot is not None and not (slot.isascii() and slot.replace("_", "a").isalnum() and slot == slot.lower()):
-        message = f"{shown}: slot={slot!r}: the name of a slot is small letters, digits and _"
+        message = f"{shown}: slot={slot!r}: the name of a slot has only lower-case letters, digits and _"
         raise ConfigError(message)
     if isinstance(cast("object", table), str):
         table = table.removeprefix(f"{PUBLIC}.")
@@ -117,15 +117,17 @@ def postgres_changes(
 
 
 def place_of(dsn: Secret, *, where: str) -> str:
-    """Where a database is, without secrets: HOST:PORT/DATABASE. One in the environment is known by the variable's name: it is not
-    read before it is needed.
+    """Where a database is, without secrets: HOST:PORT/DATABASE. For an environment variable it is the variable's name: its value is
+    not read before it is needed.
     """
     if isinstance(dsn, Env):
         return dsn.name
     parts = urlsplit(dsn) if isinstance(cast("object", dsn), str) else None
     if parts is None or parts.scheme not in {"postgresql", "postgres"}:
-        # What was given may have a password in it: it is not repeated.
-        message = f'{where}: the address must be postgresql://user@host/database, or env("NAME") of a variable with one'
+        # The value may contain a password, so the message does not repeat it.
+        message = (
+            f'{where}: the address must be postgresql://user@host/database, or env("NAME") of a variable that holds one'
+        )
         raise ConfigError(message)
     user, _, hosts = parts.netloc.rpartition("@")
     hosts = hosts or "localhost"

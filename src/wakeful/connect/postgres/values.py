@@ -1,11 +1,11 @@
-"""Values of PostgreSQL as JSON has them, by the type of their column. What has no form of its own in JSON stays the text that
-PostgreSQL writes.
+"""Converts values of PostgreSQL to JSON, by the type of their column. Types without a JSON form stay the text that PostgreSQL
+writes.
 
     boolean                       true, false
     smallint, integer, bigint     numbers
     real, double precision        numbers; NaN and the infinities as text
-    numeric                       a number if nothing is lost by that (15 digits), else text
-    json, jsonb                   what they say; text where they are nested deeper than an event may be
+    numeric                       a number if no digit is lost (15 digits), else text
+    json, jsonb                   their content; text if nested deeper than an event may be
     arrays of these and of text   lists
     timestamp, timestamptz        2026-03-01T08:30:00.5, 2026-03-01T08:30:00.5+00:00
     bytea                         base64
@@ -23,7 +23,7 @@ from typing import Any
 from wakeful.errors import InvalidEvent
 from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 
-# How the values are to be written, whatever the settings of database and role are.
+# Output settings, so that values are written alike regardless of the settings of database and role.
 SETTINGS = {
     "client_encoding": "UTF8",
     "datestyle": "ISO",
@@ -34,7 +34,7 @@ SETTINGS = {
 }
 EXACT_DIGITS = 15
 EXACT_WHOLE_DIGITS = 18
-# A value stands inside `data`, `new` or `old`, and its column.
+# A value is nested inside `data`, `new` or `old`, and its column.
 DEEPEST = DEPTH_LIMIT - 4
 
 Convert = Callable[[bytes], Any]
@@ -64,7 +64,7 @@ def floating(raw: bytes) -> Any:
 
 
 def numeric(raw: bytes) -> Any:
-    """A float is written again with the digits it was read with, as long as those are few."""
+    """A number if few enough digits: a float then keeps the digits that it was read with."""
     if b"." not in raw:
         return whole(raw) if len(raw) <= EXACT_WHOLE_DIGITS and raw[-1:].isdigit() else text(raw)
     return floating(raw) if len(raw.strip(b"-0").replace(b".", b"")) <= EXACT_DIGITS else text(raw)
@@ -78,7 +78,7 @@ def document(raw: bytes) -> Any:
 
 
 def moment(raw: bytes) -> str:
-    """`2026-03-01 08:30:00.5+00`. Those before Christ, after the year 9999, and the infinite ones are no times in ISO 8601."""
+    """`2026-03-01 08:30:00.5+00`. Times BC, after the year 9999, and infinite ones have no ISO 8601 form and stay text."""
     if raw[10:11] != b" " or raw.endswith(b"BC"):
         return text(raw)
     written = f"{text(raw[:10])}T{text(raw[11:])}"
@@ -93,7 +93,7 @@ def binary(raw: bytes) -> str:
 
 
 def several(convert: Convert, raw: bytes) -> Any:
-    """An array, as deep as it is."""
+    """An array of any depth."""
     try:
         return Elements(raw, convert).read()
     except (ValueError, IndexError, RecursionError):
@@ -156,7 +156,7 @@ class Elements:
         return sign
 
 
-# The number of a type, that of its arrays, and how it is read. PostgreSQL never changes these numbers.
+# The oid of a type, the oid of its array type, and the converter. PostgreSQL never changes these numbers.
 _TYPES: tuple[tuple[int, int, Convert], ...] = (
     (16, 1000, truth),
     (21, 1005, whole),
@@ -192,5 +192,5 @@ _CONVERTERS: dict[int, Convert] = {
 
 
 def converter(kind: int) -> Convert:
-    """How values of a type are read."""
+    """The converter of a type."""
     return _CONVERTERS.get(kind, text)

@@ -1,4 +1,4 @@
-"""Which changes of which tables are wanted, and by which triggers."""
+"""Which changes of which tables are wanted, by which triggers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wakeful.triggers.source import Unreadable
 CHANGE = "change"
 
 
-class Telling(Protocol):
-    """What is to be told of a table, and how: Rows, or something like it."""
+class WantedRows(Protocol):
+    """A selection of changes of a table, and how they become events: Rows, or something like it."""
 
     @property
     def table(self) -> str: ...
@@ -33,7 +33,7 @@ class Telling(Protocol):
 
 
 class ReplicatedTrigger(Protocol):
-    """A trigger that is read here."""
+    """A trigger that is read by replication."""
 
     @property
     def rows(self) -> Any: ...
@@ -54,25 +54,25 @@ class ReplicatedTrigger(Protocol):
     def publication(self) -> str | None: ...
 
 
-def tellings_of(rows: Sequence[Telling]) -> dict[str, list[list[Telling]]]:
-    """By table, and there those together that tell the same: one event serves them all."""
-    tables: dict[str, dict[str, list[Telling]]] = {}
+def wanted_by_table(rows: Sequence[WantedRows]) -> dict[str, list[list[WantedRows]]]:
+    """Selections by table, and there grouped by source: one event serves a whole group."""
+    tables: dict[str, dict[str, list[WantedRows]]] = {}
     for one in rows:
         tables.setdefault(one.table, {}).setdefault(one.source, []).append(one)
     return {table: list(groups.values()) for table, groups in tables.items()}
 
 
-def told_again(change: RowChange, tellings: Mapping[str, list[list[Telling]]], source: str | None) -> list[Event]:
-    """The events of a change whose event could not be made before. A `data=` that was mended may go by another name: then it is
-    for all that want such changes.
+def told_again(change: RowChange, by_table: Mapping[str, list[list[WantedRows]]], source: str | None) -> list[Event]:
+    """The events of a change for which no event could be made before. If a corrected `data=` has a new name, the change goes to
+    all triggers that want such changes.
     """
-    groups = tellings.get(change.table, [])
+    groups = by_table.get(change.table, [])
     named = [group for group in groups if group[0].source == source]
     wanted = (next((one for one in group if one.takes(change)), None) for group in named or groups)
     return [one.event(change) for one in wanted if one is not None]
 
 
-def kept(change: RowChange, telling: Telling, reason: str) -> Unreadable:
-    """A change whose event could not be made, so that it can be made after a fix."""
+def kept(change: RowChange, wanted: WantedRows, reason: str) -> Unreadable:
+    """A change for which no event could be made, kept so that it can be made after a fix."""
     fields = {**change.data(), "position": change.position, "committed_at": change.committed_at, "cause": change.cause}
-    return Unreadable(to_json(fields), reason, {"what": CHANGE, "source": telling.source})
+    return Unreadable(to_json(fields), reason, {"what": CHANGE, "source": wanted.source})

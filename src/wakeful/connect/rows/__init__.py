@@ -1,1 +1,1 @@
-"""What all sources of changed rows have in common: a change, its cause, outboxes, and the SQL to install."""
+"""Shared by all sources of changed rows: a change, its cause, outboxes, and the SQL to install."""

@@ -1,9 +1,9 @@
-"""A change that an agent of ours wrote itself: its run leaves a mark beside what it writes, and the change that comes back says so.
+"""Marks changes that an agent of ours wrote: its run writes a mark with its rows, and the change that comes back carries it.
 
     run ──► its transaction: rows + mark ──► the database's log ──► reader ──► Change.cause ──► event: causedby, chaindepth, …
 
-The mark is `run.cause`, a text. Whoever can write to the database can write anything there: what is no mark is no mark, and the
-change is an event all the same. One of another app, or of another store, is a cause too.
+The mark is `run.cause`, a text. Anyone with write access to the database can write anything there: an invalid mark is ignored, and
+the change becomes an event all the same. A mark of another app or store is a cause too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wakeful.model import Event
 from wakeful.policy.loops import CAUSED_BY, DEPTH, PATH, PATH_LIMIT, ROOT, next_link, read_chain
 
 LIMIT = 8_000
-# Where a mark is left: the prefix of a logical message, a setting of the transaction, a table that is empty outside of one.
+# Where a mark is written: the prefix of a logical message, a setting of the transaction, a table that is empty outside of one.
 MESSAGE_PREFIX = "wakeful"
 SETTING = "wakeful.cause"
 TABLE = "wakeful_cause"
@@ -39,7 +39,7 @@ def cause_of(event: Event, *, app: str, agent: str, run: str) -> str:
 
 
 def stamp(event: Event, cause: str | None) -> None:
-    """Say of an event which run wrote what it tells of."""
+    """Record on an event which run caused the change."""
     mark = None if not cause or len(cause) > LIMIT else _read(cause)
     if mark is None:
         return

@@ -1,7 +1,7 @@
-"""One change of one row, wherever it was heard of, and the event that it becomes.
+"""One change of one row, from any database, and the event that it becomes.
 
 type      postgres.orders.insert · sqlite.orders.update · postgres.sales.orders.delete (a schema other than public)
-source    where the table is, and which part of its rows is told: /postgres/HOST:PORT/DATABASE/orders
+source    where the table is, and which selection of its changes: /postgres/HOST:PORT/DATABASE/orders
 id        the position in the database's own log: the same however often it is read
 data      {"operation", "table", "key": {…}, "new": {…} | null, "old": {…} | null, "changed": [columns] | null}
 """
@@ -16,13 +16,13 @@ from wakeful.model import Event
 
 Operation = Literal["insert", "update", "delete"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
-# json: a document that was read already, so that a text in it is a text. bytes: base64.
+# json: an already parsed document, so a text in it is a text. bytes: base64.
 Form = Literal["json", "bytes"]
 
 
 @dataclass(slots=True)
 class RowChange:
-    """A row before and after. `old` is as much of it as the database tells, often only the key or nothing."""
+    """A row before and after. `old` contains as much as the database reports, often only the key or nothing."""
 
     table: str  # "orders", "sales.orders"
     operation: Operation
@@ -30,12 +30,10 @@ class RowChange:
     key: dict[str, Any]
     new: dict[str, Any] | None = None
     old: dict[str, Any] | None = None
-    changed: list[str] | None = None  # columns that an update changed; None: it cannot be told
+    changed: list[str] | None = None  # columns that an update changed; None: unknown
     committed_at: Microseconds | None = None
-    cause: str | None = None  # the mark that whoever wrote it left: see policy/loops.py
-    forms: dict[str, Form] = field(
-        default_factory=dict
-    )  # of columns whose values are not what JSON makes them look like
+    cause: str | None = None  # the mark that the writing run left: see policy/loops.py
+    forms: dict[str, Form] = field(default_factory=dict)  # of columns whose JSON value stands for another type
 
     def data(self) -> dict[str, Any]:
         return {

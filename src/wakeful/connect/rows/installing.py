@@ -1,4 +1,4 @@
-"""The SQL of change tables, for people: what is still to be done in a database, or what removes all of it."""
+"""The SQL of change tables, for people: the statements that are still needed in a database, or that remove everything."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from wakeful.connect.postgres.trigger import PostgresChanges
-from wakeful.connect.rows.telling import Telling, one_each
+from wakeful.connect.rows.telling import RowEvents, one_each
 from wakeful.connect.sqlite.trigger import SqliteChanges
 from wakeful.triggers.source import SourceTrouble
 
 
 async def sql_for(app: str, triggers: Sequence[Any], *, remove: bool) -> tuple[str, list[str]] | None:
-    """Where, and which statements, for triggers that share a reader; None if they need no change table."""
+    """Place and statements for triggers that share a reader; None if they need no change table."""
     first = triggers[0]
-    telling = (
-        Telling(one_each(one.rows for one in triggers)) if isinstance(first, SqliteChanges | PostgresChanges) else None
+    row_events = (
+        RowEvents(one_each(one.rows for one in triggers))
+        if isinstance(first, SqliteChanges | PostgresChanges)
+        else None
     )
-    if telling is None:
+    if row_events is None:
         return None
     if isinstance(first, SqliteChanges):
-        return first.rows.place, await asyncio.to_thread(_in_file, app, first, telling, remove=remove)
+        return first.rows.place, await asyncio.to_thread(_in_file, app, first, row_events, remove=remove)
     if first.via != "triggers":
         return None
-    return first.place, await _in_database(app, first, telling, remove=remove)
+    return first.place, await _in_database(app, first, row_events, remove=remove)
 
 
-def _in_file(app: str, trigger: SqliteChanges, telling: Telling, *, remove: bool) -> list[str]:
+def _in_file(app: str, trigger: SqliteChanges, row_events: RowEvents, *, remove: bool) -> list[str]:
     from wakeful.connect.sqlite.file import FileError, connect, trouble
     from wakeful.connect.sqlite.table import removal, steps
 
@@ -36,7 +38,7 @@ def _in_file(app: str, trigger: SqliteChanges, telling: Telling, *, remove: bool
     try:
         if remove:
             return removal(file, app)
-        doing, faults = steps(file, app, telling, where=where)
+        doing, faults = steps(file, app, row_events, where=where)
     except FileError as error:
         raise trouble(where, trigger.path, error) from error
     finally:
@@ -46,7 +48,7 @@ def _in_file(app: str, trigger: SqliteChanges, telling: Telling, *, remove: bool
     return [" ".join(one.split()) for one in doing]
 
 
-async def _in_database(app: str, trigger: PostgresChanges, telling: Telling, *, remove: bool) -> list[str]:
+async def _in_database(app: str, trigger: PostgresChanges, row_events: RowEvents, *, remove: bool) -> list[str]:
     from wakeful.connect.postgres.database import connect, trouble, troubles
     from wakeful.connect.postgres.table import look, removal
 
@@ -55,7 +57,7 @@ async def _in_database(app: str, trigger: PostgresChanges, telling: Telling, *, 
     try:
         if remove:
             return await removal(connection, app)
-        ground = await look(connection, app, telling, where=where)
+        ground = await look(connection, app, row_events, where=where)
     except troubles() as error:
         raise trouble(where, error) from error
     finally:

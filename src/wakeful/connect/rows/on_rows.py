@@ -1,4 +1,4 @@
-"""What triggers on rows are to the rest of the app, wherever their tables are: a part of a table, and a way to hear of it."""
+"""The base of triggers on rows, for any database: a selection of changes, and a way to read them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from wakeful.cel import Match
-from wakeful.connect.rows.telling import Part
+from wakeful.connect.rows.telling import RowSelection
 from wakeful.model import Event
 
 
 @dataclass(frozen=True, slots=True)
 class OnRows:
-    """A trigger on a part of a table; which events wake an agent is asked of the part."""
+    """A trigger on a selection of changes; the selection decides which events match."""
 
-    rows: Part
+    rows: RowSelection
 
     carries_data: ClassVar[bool] = True
 

@@ -1,15 +1,15 @@
-"""`outbox(url, table="outbox")`: the rows that an application inserts into its outbox table are events, in its own words.
+"""`outbox(url, table="outbox")`: rows that an application inserts into its outbox table become events, with its own types.
 
-    id               the event's id: the same row again is a repeat
-    aggregatetype    what it is about: event.aggregatetype
-    aggregateid      which of them: event.subject
+    id               the event's id: the same row again is a duplicate
+    aggregatetype    the kind of thing it is about: event.aggregatetype
+    aggregateid      the id of that thing: event.subject
     type             the event's type
     payload          its data, as JSON: a json or text column, or bytes
     timestamp        its time, if there is such a column (a moment, or milliseconds); else when the row was inserted
-    tracingspancontext   if there is such a column: the traceparent in it goes on here
+    tracingspancontext   if there is such a column: its traceparent is continued
 
-These are the names that Debezium's outbox router has by default, so an application that has such a table needs no change. It may
-delete the row in the same transaction: its insertion was noticed.
+These are the default names of Debezium's outbox router, so an application with such a table needs no change. It may delete the row in
+the same transaction: the insert is recorded anyway.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wakeful.intake.untrusted import DEPTH_LIMIT, read_json
 from wakeful.model import Event, digest
 from wakeful.secrets import Env, Secret
 from wakeful.triggers.mapping import Mapping, apply_mapping, name_of_mapping, read_mapping
-from wakeful.triggers.options import knows_its_options
+from wakeful.triggers.options import refuse_unknown_options
 
 COLUMNS = ("aggregateid", "aggregatetype", "id", "payload", "type")
 _TRACEPARENT = re.compile(r"^traceparent=(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})\s*$", re.MULTILINE).search
@@ -45,7 +45,7 @@ _MICROSECONDS_FROM = 100_000_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class OutboxRows:
-    """The rows of an outbox table that somebody wants to be told of."""
+    """The rows of an outbox table that a trigger wants."""
 
     table: str
     type: str
@@ -64,7 +64,7 @@ class OutboxRows:
         shown = f"outbox(table={self.table!r})"
         for name, value in (("table", self.table), ("type", self.type)):
             if not isinstance(cast("object", value), str) or not value.strip():
-                message = f"outbox: {name} must be text that is not empty, not {value!r}"
+                message = f"outbox: {name} must be non-empty text, not {value!r}"
                 raise ConfigError(message)
         condition = None if self.where is None else compile_condition(self.where, where=shown)
         object.__setattr__(self, "_fits", type_matcher(self.type))
@@ -73,12 +73,12 @@ class OutboxRows:
 
     @property
     def source(self) -> str:
-        """Those that are told the same share the events."""
+        """The source of its events. Triggers that want the same form share events."""
         source = f"/outbox/{self.place}/{self.table}"
         return source if self.data is None else f"{source}#{digest(name_of_mapping(self.data), size=4)}"
 
     def takes(self, change: RowChange) -> bool:
-        """Rows of other types are none of its business; one that has no type at all is everybody's."""
+        """Whether an event is to be made of the row. A row of another type is not taken; a row without a type is taken by all."""
         if change.operation != "insert" or change.new is None:
             return False
         kind = change.new.get("type")
@@ -118,7 +118,7 @@ class OutboxRows:
         return f"outbox({', '.join(parts)})"
 
 
-@knows_its_options
+@refuse_unknown_options
 def outbox(
     url: Secret,
     *,
@@ -132,18 +132,17 @@ def outbox(
 ) -> SqliteChanges | PostgresChanges:
     """Wake for the rows that an application inserts into its outbox table.
 
-    `url` is postgresql://… (or env("…") that holds it), or the path of a SQLite file. `type` is one of the row's types or a pattern
-    with `*`; `where` a CEL condition on the event; `data` what the agent gets instead of the payload. `delete=True` deletes a row
-    once its event is stored. `via` is how rows of PostgreSQL are heard of: see postgres_changes. `poll` is how often a SQLite file is
-    looked at.
+    `url` is postgresql://… (or an env("…") of it), or the path of a SQLite file. `type` is a type or a pattern with `*`; `where` is
+    a CEL condition on the event; `data` replaces the payload for the agent. `delete=True` deletes a row once its event is stored.
+    `via` is how rows of PostgreSQL are read: see postgres_changes. `poll` is how often a SQLite file is checked.
     """
     shown = f"outbox(table={table!r})"
     if via not in WAYS:
-        message = f'{shown}: via: there is no "{via}".{did_you_mean(str(via), WAYS)}'
+        message = f'{shown}: via: unknown value "{via}".{did_you_mean(str(via), WAYS)}'
         raise ConfigError(message)
     if isinstance(url, Env) or str(url).startswith(("postgresql:", "postgres:")):
         if delete and via != "triggers":
-            message = f'{shown}: delete=True needs via="triggers": the log can be read, but not written to'
+            message = f'{shown}: delete=True needs via="triggers": the log can be read, but not written'
             raise ConfigError(message)
         named = table.removeprefix(f"{PUBLIC}.") if isinstance(table, str) else table
         part = OutboxRows(named, type, where, data, place_of(url, where=shown), delete)
@@ -158,13 +157,13 @@ def outbox(
 def _text(row: dict[str, Any], column: str) -> str:
     value = row.get(column)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        message = f"column {column} of the outbox row holds {value!r}: it must be text that is not empty, or a number"
+        message = f"column {column} of the outbox row is {value!r}: it must be non-empty text or a number"
         raise InvalidEvent(message, field=column)
     return str(value)
 
 
 def _payload(change: RowChange) -> Any:
-    """The data: what the column says if it is JSON by itself, else the JSON that stands in it as text or bytes."""
+    """The data: the value of a JSON column, else the JSON in the text or bytes of the column."""
     value = (change.new or {}).get("payload")
     form = change.forms.get("payload")
     if not isinstance(value, str) or form == "json":
@@ -174,7 +173,7 @@ def _payload(change: RowChange) -> Any:
 
 
 def _moment(value: Any) -> datetime | None:
-    """What stands in `timestamp`: a moment in ISO 8601, or a number of seconds, milliseconds or microseconds, by its size."""
+    """The value of `timestamp`: a moment in ISO 8601, or a number of seconds, milliseconds or microseconds, by its size."""
     if isinstance(value, str):
         try:
             found = datetime.fromisoformat(value)

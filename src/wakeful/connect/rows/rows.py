@@ -1,10 +1,10 @@
-"""What all triggers on rows have in common: which table, which operations, which columns, and a condition.
+"""Shared by all triggers on rows: table, operations, columns and a condition.
 
 table=        "orders", or "sales.orders"
-operations=   "insert", "update", "delete", or several of them; all without
-columns=      only these are told, and an update that changes none of them is no event
+operations=   "insert", "update", "delete", or several of them; default: all
+columns=      only these are in the event, and an update that changes none of them is not an event
 where=        CEL over the event: "data.new.total > 100"
-data=         what the agent gets instead: see mapping.py
+data=         replaces the data that the agent gets: see mapping.py
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read_operations(given: str | Sequence[str] | None, *, where: str) -> tuple[O
     named = OPERATIONS if given is None else (given,) if isinstance(given, str) else tuple(given)
     for one in named:
         if one not in OPERATIONS:
-            message = f'{where}: operations: there is no "{one}".{did_you_mean(str(one), OPERATIONS)}'
+            message = f'{where}: operations: unknown operation "{one}".{did_you_mean(str(one), OPERATIONS)}'
             raise ConfigError(message)
     if not named:
         message = f'{where}: operations is empty: name "insert", "update" or "delete", or leave it out for all'
@@ -37,7 +37,7 @@ def read_operations(given: str | Sequence[str] | None, *, where: str) -> tuple[O
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The part of a table that a trigger is about. A trigger has one, and asks it; a reader makes events by it."""
+    """The changes of a table that a trigger wants. The trigger matches events with it; the reader makes events with it."""
 
     database: str  # "postgres", "sqlite"
     table: str
@@ -52,7 +52,7 @@ class Rows:
     _source: str = field(init=False, repr=False, compare=False)
 
     carries_data: ClassVar[bool] = True
-    delete: ClassVar[bool] = False  # the rows are the application's own
+    delete: ClassVar[bool] = False  # the rows belong to the application
 
     def __post_init__(self) -> None:
         shown = f"{self.database}_changes(table={self.table!r})"
@@ -79,11 +79,11 @@ class Rows:
 
     @property
     def source(self) -> str:
-        """Triggers that are told the same of a table share its events; others have events of their own."""
+        """The source of its events. Triggers that want the same form share events; others have events of their own."""
         return self._source
 
     def takes(self, change: RowChange) -> bool:
-        """Is it a change that some event is to be made of? Conditions are asked later, of the event, so that `why` can tell."""
+        """Whether an event is to be made of the change. Conditions are evaluated later, on the event, so that `why` can show them."""
         if change.operation not in self.operations:
             return False
         if change.operation != "update" or self.columns is None or change.changed is None:
@@ -91,7 +91,7 @@ class Rows:
         return not set(self.columns).isdisjoint(change.changed)
 
     def event(self, change: RowChange) -> Event:
-        """Its event, with only the columns that are to be told, and in the form that is wanted. InvalidEvent if there is none."""
+        """The event, with only the wanted columns, in the wanted form. Raises InvalidEvent if it cannot be made."""
         event = event_of(
             change if self.columns is None else self._only(change), database=self.database, source=self.source
         )

@@ -1,7 +1,7 @@
-"""From changes of rows to events: each change becomes one event for each way in which somebody wants to be told of it.
+"""Turns changes of rows into events: each change becomes one event for each form in which triggers want it.
 
-What cannot be told (a `data=` that fails, a payload that is not JSON) is kept in quarantine as the change that it was, so that it
-can be told again after a fix; the changes beside it go on.
+A change for which an event cannot be made (a `data=` that fails, a payload that is not JSON) is kept in quarantine, so that it can be
+released after a fix; the other changes go on.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from wakeful.model import Event
 from wakeful.triggers.source import Batch, SourceTrouble, Unreadable
 
 
-class Part(Protocol):
-    """The part of a table that somebody wants to be told of, and how: see rows.py and outbox.py."""
+class RowSelection(Protocol):
+    """The changes of a table that a trigger wants, and how they become events: see rows.py and outbox.py."""
 
     @property
     def table(self) -> str: ...
@@ -30,12 +30,12 @@ class Part(Protocol):
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns that it needs; None: whichever there are."""
+        """The columns that it needs; None: any."""
         ...
 
     @property
     def delete(self) -> bool:
-        """Are rows of the table itself to be deleted once they are stored?"""
+        """Whether rows of the table itself are to be deleted once they are stored."""
         ...
 
     @property
@@ -59,13 +59,13 @@ class Part(Protocol):
     def describe(self) -> str: ...
 
 
-class Telling:
-    """All that is to be told of the tables of one database."""
+class RowEvents:
+    """Makes the events for all tables of one database."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[RowSelection]) -> None:
         self.parts = list(parts)
-        # Those with one source are told alike: one event for all of them.
-        self._alike: dict[str, dict[str, list[Part]]] = {}
+        # Selections with one source want the same form: one event for all of them.
+        self._alike: dict[str, dict[str, list[RowSelection]]] = {}
         for part in parts:
             self._alike.setdefault(part.table, {}).setdefault(part.source, []).append(part)
 
@@ -74,17 +74,17 @@ class Telling:
         return list(self._alike)
 
     def operations(self, table: str) -> tuple[Operation, ...]:
-        """What has to be noticed of a table."""
+        """The operations of a table that have to be watched."""
         wanted = {one for alike in self._alike[table].values() for part in alike for one in part.operations}
         return tuple(sorted(wanted, key=("insert", "update", "delete").index))
 
     def needed(self, table: str) -> list[str]:
-        """The columns that somebody names."""
+        """The columns that some trigger names."""
         parts = (part for alike in self._alike[table].values() for part in alike)
         return sorted({column for part in parts for column in part.columns or ()})
 
     def deletes(self, change: RowChange) -> bool:
-        """Is the row itself to go, once it is stored?"""
+        """Whether the row itself is to be deleted once it is stored."""
         return any(
             part.delete and part.takes(change) for alike in self._alike.get(change.table, {}).values() for part in alike
         )
@@ -101,24 +101,24 @@ class Telling:
                 batch.unreadable.append(Unreadable(to_json(asdict(change)), str(error), headers))
 
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
-        """The events of a change that could not be told before."""
+        """The events of a change for which no event could be made before."""
         try:
             change = RowChange(**from_json(raw))
         except (ValueError, TypeError) as error:
-            message = f"what is in quarantine is no change of a row: {error}: discard it"
+            message = f"the input in quarantine is not a change of a row: {error}: discard it"
             raise SourceTrouble(message) from error
         told = self._alike.get(change.table, {})
         named = headers.get("source")
         alike = [told[named]] if named in told else list(told.values())
         parts = [part for one in alike if (part := next((part for part in one if part.takes(change)), None))]
         if not parts:
-            message = f"nobody wants to be told of table {change.table} any more: discard it"
+            message = f"no agent wants changes of table {change.table} any more: discard it"
             raise SourceTrouble(message)
         return [part.event(change) for part in parts]
 
 
 def changed_columns(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """The columns that an update changed. Those that only one of the two has were added or dropped since."""
+    """The columns that an update changed. Columns that only one of the rows has were added or dropped since."""
     return [name for name, value in new.items() if name in old and not _same(old[name], value)]
 
 
@@ -126,9 +126,9 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def one_each(parts: Iterable[Part]) -> list[Part]:
-    """Each part once, however many agents want it."""
-    found: list[Part] = []
+def one_each(parts: Iterable[RowSelection]) -> list[RowSelection]:
+    """The parts without duplicates."""
+    found: list[RowSelection] = []
     for part in parts:
         if part not in found:
             found.append(part)

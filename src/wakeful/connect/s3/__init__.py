@@ -1,1 +1,1 @@
-"""Objects in buckets, as events."""
+"""Events for objects in buckets."""

@@ -1,6 +1,6 @@
-"""The way to Amazon's services, or to whatever speaks like them: who asks, where, and what is wrong in one line.
+"""Access to Amazon's services, or to compatible servers: credentials, address, and errors in one line.
 
-Credentials come from where they usually do (environment, ~/.aws, the role of the machine), or are named: access_key=env(…).
+Credentials come from the usual places (environment, ~/.aws, the role of the machine), or are named: access_key=env(…).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wakeful.secrets import Env, Secret, reveal
 from wakeful.triggers.source import SourceTrouble
 
 CONNECT_WITHIN = 5
-ANSWER_WITHIN = 40  # longer than a queue lets us wait for messages
+ANSWER_WITHIN = 40  # longer than a queue's longest wait for messages
 TRIES = 2
 USUAL_REGION = "us-east-1"
 
@@ -28,26 +28,26 @@ _CREDENTIALS = (
 _REMEDIES = {
     "NoSuchBucket": "there is no such bucket: create it, or correct the name",
     "QueueDoesNotExist": "there is no such queue: create it, or correct its name and region",
-    "InvalidAccessKeyId": f"the access key is not known there: {_CREDENTIALS}",
-    "InvalidClientTokenId": f"the access key is not known there: {_CREDENTIALS}",
-    "UnrecognizedClientException": f"the access key is not known there: {_CREDENTIALS}",
-    "SignatureDoesNotMatch": f"the secret key is not the one of the access key: {_CREDENTIALS}",
+    "InvalidAccessKeyId": f"the access key is unknown there: {_CREDENTIALS}",
+    "InvalidClientTokenId": f"the access key is unknown there: {_CREDENTIALS}",
+    "UnrecognizedClientException": f"the access key is unknown there: {_CREDENTIALS}",
+    "SignatureDoesNotMatch": f"the secret key does not belong to the access key: {_CREDENTIALS}",
     "ExpiredToken": "the credentials have expired: renew them where this process is started",
     "ExpiredTokenException": "the credentials have expired: renew them where this process is started",
-    "RequestTimeTooSkewed": "this machine's clock is wrong: set it, for instance by NTP",
+    "RequestTimeTooSkewed": "this machine's clock is wrong: set it, for example with NTP",
     "PermanentRedirect": "the bucket is in another region: give it as region=",
     "AuthorizationHeaderMalformed": "the bucket is in another region: give it as region=",
     "301": "the bucket is in another region: give it as region=",
-    "SlowDown": "too many requests: it is tried again more slowly; raise every= if this stays",
-    "RequestThrottled": "too many requests: it is tried again more slowly",
-    "ThrottlingException": "too many requests: it is tried again more slowly",
+    "SlowDown": "too many requests; retrying more slowly. Raise every= if this continues",
+    "RequestThrottled": "too many requests; retrying more slowly",
+    "ThrottlingException": "too many requests; retrying more slowly",
 }
 _DENIED = frozenset({"AccessDenied", "AccessDeniedException", "AllAccessDisabled", "AuthorizationError", "403"})
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who asks, and where. It shows no secret."""
+    """Credentials and address. It shows no secret."""
 
     region: str | None = None
     endpoint: str | None = None
@@ -55,7 +55,7 @@ class Access:
     secret_key: Secret | None = field(default=None, repr=False)
 
     def check(self, where: str) -> None:
-        """ConfigError for what can be seen to be wrong without asking anybody."""
+        """Raise ConfigError for mistakes that can be seen without asking the service."""
         for name in ("region", "endpoint"):
             given = cast("object", getattr(self, name))
             if given is not None and (not isinstance(given, str) or not given.strip()):
@@ -76,12 +76,12 @@ class Access:
 
 @contextlib.asynccontextmanager
 async def client(service: str, access: Access, *, where: str) -> AsyncIterator[Any]:
-    """A client of one service for as long as the block lasts."""
+    """A client of one service for the duration of the block."""
     try:
-        # It reads megabytes of descriptions, and nothing else is to wait for that.
+        # Loading reads megabytes of descriptions, which must not block the event loop.
         session = await asyncio.to_thread(_session, service)
     except ImportError:
-        message = f'{where}: the parts for Amazon\'s services are not installed: pip install "wakeful[s3]"'
+        message = f'{where}: support for Amazon\'s services is not installed: pip install "wakeful[s3]"'
         raise ConfigError(message) from None
     from aiobotocore.config import AioConfig
 
@@ -92,7 +92,7 @@ async def client(service: str, access: Access, *, where: str) -> AsyncIterator[A
             connect_timeout=CONNECT_WITHIN,
             read_timeout=ANSWER_WITHIN,
             retries={"max_attempts": TRIES, "mode": "standard"},
-            # Other servers than Amazon's are reached by one name, with the bucket in the path.
+            # Other servers than Amazon's have one name, with the bucket in the path.
             s3={"addressing_style": "auto" if access.endpoint is None else "path"},
         ),
     }
@@ -113,8 +113,8 @@ def _session(service: str) -> Any:
 
 
 def moment(value: Any) -> datetime:
-    """A time in an answer. The library tries every form that a date can have, which is most of what a long listing costs;
-    nearly all come in this one.
+    """Parse a time in an answer. The library tries every format of a date, which is most of the cost of a long listing; nearly all
+    times have this one.
     """
     if isinstance(value, str) and value[10:11] == "T" and value.endswith("Z"):
         with contextlib.suppress(ValueError):
@@ -127,11 +127,11 @@ def moment(value: Any) -> datetime:
 
 @contextlib.contextmanager
 def in_words(where: str, needs: str) -> Iterator[None]:
-    """What goes wrong inside becomes SourceTrouble with the remedy. `needs` names the permissions that are asked for."""
+    """Turn errors inside into SourceTrouble with the remedy. `needs` names the permissions that are required."""
     try:
         yield
     except ConfigError:
-        raise  # it says what to do, and the parts that `remedy` needs may be what is missing
+        raise  # it already says what to do, and the package that `remedy` needs may be what is missing
     except Exception as error:
         words = remedy(error, needs)
         if words is None:
@@ -141,23 +141,23 @@ def in_words(where: str, needs: str) -> Iterator[None]:
 
 
 def remedy(error: Exception, needs: str) -> str | None:
-    """What is wrong and what to do; None for what has nothing to do with the service."""
+    """The problem and what to do; None for an error that is not from the service."""
     from botocore import exceptions
 
     if isinstance(error, exceptions.ClientError):
         answer = error.response.get("Error", {})
         code = str(answer.get("Code", ""))
         if code in _DENIED:
-            return f"not allowed: grant {needs} to whoever this process runs as"
-        # The older protocol of queues puts a family before the name.
+            return f"not allowed: grant {needs} to the account of this process"
+        # The older protocol of SQS puts a prefix before the name.
         known = _REMEDIES.get(code.rpartition(".")[2].replace("NonExistentQueue", "QueueDoesNotExist"))
         return known or f"the server refused it ({code or 'no code'}): {answer.get('Message') or error}"
     if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
         return f"there are no credentials: {_CREDENTIALS}"
     if isinstance(error, exceptions.ProfileNotFound | exceptions.CredentialRetrievalError):
-        return f"the credentials cannot be had ({error}): {_CREDENTIALS}"
+        return f"the credentials are not available ({error}): {_CREDENTIALS}"
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError):
-        return f"the server cannot be reached ({error}): see that it runs and that region= and endpoint= are right"
+        return f"the server cannot be reached ({error}): check that it runs and that region= and endpoint= are right"
     if isinstance(error, exceptions.BotoCoreError):
         return str(error)
     return None

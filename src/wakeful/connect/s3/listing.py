@@ -1,11 +1,11 @@
-"""A bucket by listings: everything in it is looked at now and then, and compared with what was there before.
+"""Reads a bucket by listing it: from time to time all objects are listed and compared with the last state.
 
-    page by page ──► new, or another mark than before: an event, and the item with a version that is one higher
-         │                (each page with changes is stored with the last key of it: a crash goes on behind that)
-         └─ end of a listing that began at the top ──► what is known and was not seen: deleted
+    page by page ──► new, or with another mark: an event, and the item with the next version
+         │                (each page with changes is stored with its last key: after a crash, listing continues there)
+         └─ end of a listing that began at the top ──► known objects that were not seen: deleted
 
-Deletions are told only by a listing that was whole: one that was taken up again in the middle begins anew at its end. The mark
-of an object is its tag, size and time, so that the same content written again is a change, as it is to S3 itself.
+Only a complete listing reports deletions: one that was continued in the middle is followed by a new one. The mark of an object is
+its ETag, size and time, so writing the same content again is a change, as it is for S3 itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NEEDS = "s3:ListBucket"
 class Listing:
     """One pass over a bucket."""
 
-    whole: bool  # from the top
+    whole: bool  # it began at the top
     after: str = ""
     token: str | None = None
 
@@ -63,7 +63,7 @@ class ListingReader(Reader):
         self._known: dict[str, Item] = {}
         self._seen: set[str] = set()
         self._listing: Listing | None = None
-        self._gone: list[str] | None = None  # what is left to tell at the end of a listing
+        self._gone: list[str] | None = None  # deletions left to report at the end of a listing
         self._stored = ""  # the cursor
         self._due_at: Microseconds = 0
         self._unfit: set[str] = set()
@@ -85,11 +85,13 @@ class ListingReader(Reader):
             self._begin()
         until = time.monotonic() + within
         while self._listing is not None:
-            batch = await self._page(self._listing) if self._gone is None else self._farewell(self._gone)
+            batch = await self._page(self._listing) if self._gone is None else self._deletions(self._gone)
             if not batch.empty:
                 self._stored = self._stored if batch.cursor is None else batch.cursor
                 return batch
-            if time.monotonic() >= until:  # a large bucket takes longer: whoever waits shall see that it is looked at
+            if (
+                time.monotonic() >= until
+            ):  # a large bucket takes longer: return, so that the caller sees that reading works
                 return None
         return None
 
@@ -104,7 +106,7 @@ class ListingReader(Reader):
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:  # noqa: ARG002 the contract's
         told = from_json(raw)
         if not isinstance(told, dict) or set(told) != set(ObjectChange.__dataclass_fields__):
-            message = f"{self._where}: its key cannot be stored, now as before: rename the object"
+            message = f"{self._where}: its key still cannot be stored: rename the object"
             raise SourceTrouble(message)
         change = ObjectChange(**told)
         return [trigger.event(change) for trigger in self._forms(change)]
@@ -143,7 +145,9 @@ class ListingReader(Reader):
         if "\0" in key:
             if key not in self._unfit:
                 self._unfit.add(key)
-                batch.unreadable.append(Unreadable(key.encode(), f"{self._where}: a key holds NUL: rename the object"))
+                batch.unreadable.append(
+                    Unreadable(key.encode(), f"{self._where}: a key contains NUL: rename the object")
+                )
             return
         self._seen.add(key)
         etag = str(entry.get("ETag", "")).strip('"')
@@ -163,15 +167,15 @@ class ListingReader(Reader):
         )
 
     def _missed(self) -> list[str]:
-        """What is known, is not gone yet, is still meant, and was not seen."""
+        """Known objects that exist, still match, and were not seen."""
         return [
             key
             for key, item in self._known.items()
             if not item.gone and key not in self._seen and any(one.means(key) for one in self._triggers)
         ]
 
-    def _farewell(self, gone: list[str]) -> Batch:
-        """Some of what was deleted; with the last of it the listing is over."""
+    def _deletions(self, gone: list[str]) -> Batch:
+        """A batch of deletions; the last one ends the listing."""
         batch = Batch()
         for key in gone[:PAGE]:
             self._note(batch, key, "deleted", "")
@@ -209,7 +213,7 @@ class ListingReader(Reader):
 
 
 def forms_of(triggers: Sequence[Bucket], change: ObjectChange) -> list[Bucket]:
-    """One trigger for each form in which somebody wants to hear of it."""
+    """One trigger for each form in which triggers want the event."""
     return list({one.source: one for one in reversed(triggers) if one.takes(change)}.values())
 
 
@@ -220,7 +224,7 @@ def common_prefix(prefixes: Sequence[str]) -> str:
 
 
 async def problems_of_bucket(trigger: Bucket) -> list[str]:
-    """For `wakeful check`: can it be listed?"""
+    """For `wakeful check`: whether the bucket can be listed."""
     where = f"bucket {trigger.name}"
     try:
         with in_words(where, NEEDS):

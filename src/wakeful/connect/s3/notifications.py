@@ -1,13 +1,13 @@
-"""What S3 tells of its objects, as it comes out of a queue. Pure: bytes in, changes out.
+"""Reads the notifications of S3 as they come from a queue. Pure: bytes in, changes out.
 
-    {"Records": [{"eventName": "ObjectCreated:Put", "s3": {"bucket": …, "object": …}}]}    from S3, and servers like it
-    {"source": "aws.s3", "detail-type": "Object Created", "detail": {…}}                   by way of EventBridge
-    {"Type": "Notification", "Message": "…"}                                               either of them, by way of SNS
-    {"Event": "s3:TestEvent", …}                                                           sent once, when it is set up
+    {"Records": [{"eventName": "ObjectCreated:Put", "s3": {"bucket": …, "object": …}}]}    from S3 and compatible servers
+    {"source": "aws.s3", "detail-type": "Object Created", "detail": {…}}                   through EventBridge
+    {"Type": "Notification", "Message": "…"}                                               either of them, through SNS
+    {"Event": "s3:TestEvent", …}                                                           sent once, at setup
 
-A notification says that an object was written, not whether there was one before: both are `created` here. What else is told
-(tags, storage classes, restores) is no change of an object. The sequencer tells one thing that happened to a key from the next
-one, and comes along whichever way the notification takes; where there is none, time and content stand for it.
+A notification says that an object was written, not whether it existed before: both are `created` here. Other notifications (tags,
+storage classes, restores) are not changes of an object. The sequencer distinguishes the changes of a key, and is the same on every
+route of the notification; without it, time and content are used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SENT_BY_SNS = "Notification"
 
 
 def read_notification(raw: bytes) -> tuple[list[ObjectChange], list[str]]:
-    """The changes that a message tells, and what is wrong with single ones. InvalidEvent when it is no notification at all."""
+    """The changes in a message, and errors of single ones. Raises InvalidEvent if it is not a notification."""
     told = read_json(raw, depth=DEPTH_LIMIT, inside=("message",))
     if _is(told, "Type", _SENT_BY_SNS) and isinstance(told.get("Message"), str):
         told = read_json(told["Message"].encode(), depth=DEPTH_LIMIT, inside=("message",))
@@ -44,7 +44,7 @@ def read_notification(raw: bytes) -> tuple[list[ObjectChange], list[str]]:
     if isinstance(told, dict) and isinstance(told.get("Records"), list):
         return _all_of(told["Records"], _of_record)
     message = (
-        "it is no notification of S3: neither Records nor an event of EventBridge: see that the queue gets nothing else"
+        "not an S3 notification: neither Records nor an EventBridge event. Make sure that the queue gets nothing else"
     )
     raise InvalidEvent(message)
 
@@ -85,7 +85,7 @@ def _change(
     operation: ObjectOperation, bucket: str, key: str, told: Mapping[str, Any], names: tuple[str, str], moment: object
 ) -> ObjectChange:
     if "\0" in key:
-        raise ValueError("its key holds NUL, which cannot be stored")
+        raise ValueError("its key contains NUL, which cannot be stored")
     etag, version_id = (_optional(told, name) for name in names)
     sequencer = _optional(told, "sequencer")
     size = told.get("size")
@@ -112,7 +112,7 @@ def _is(told: Any, name: str, value: str) -> bool:
 def _text(told: Mapping[str, Any], name: str) -> str:
     value = told[name]
     if not isinstance(value, str) or not value:
-        raise TypeError(f"{name} is {value!r} and should be text")
+        raise TypeError(f"{name} is {value!r} but should be text")
     return value
 
 
@@ -123,5 +123,5 @@ def _optional(told: Mapping[str, Any], name: str) -> str | None:
 
 def _moment(value: object) -> Microseconds:
     if not isinstance(value, str):
-        raise TypeError(f"its time is {value!r} and should be text")
+        raise TypeError(f"its time is {value!r} but should be text")
     return from_datetime(datetime.fromisoformat(value))

@@ -1,8 +1,8 @@
-"""One change of one object, however it was heard of, and the event that it becomes.
+"""One change of one object, from a listing or a notification, and the event that it becomes.
 
 type      object.created · object.changed · object.deleted
-source    s3://BUCKET, and which form of its events if `data=` says
-id        key@version (by a listing: it rises with every change, and after a deletion), or what the notification tells
+source    s3://BUCKET, with a suffix for the form if `data=` is given
+id        key@version (listing: it rises with every change, also after a deletion), or the identity in the notification
 subject   the key
 data      {"bucket", "key", "change", "version", "version_id", "size", "etag", "modified", "sequencer"}
 """
@@ -26,14 +26,14 @@ _MEANING = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
 
 @dataclass(slots=True)
 class ObjectChange:
-    """An object that was written or removed. None is what was not told."""
+    """An object that was written or removed. None means unknown."""
 
     bucket: str
     key: str
     operation: ObjectOperation
-    identity: str  # among everything that ever happened to the key
+    identity: str  # unique among all changes of the key
     version: int | None = None  # ours: see listing.py
-    version_id: str | None = None  # the bucket's own, where it keeps versions
+    version_id: str | None = None  # the bucket's own, if it keeps versions
     size: int | None = None
     etag: str | None = None
     modified: Microseconds | None = None
@@ -66,29 +66,29 @@ class ObjectChange:
 
 
 def identity_of(key: str, mark: str) -> str:
-    """Key and mark, readable as long as they are short enough."""
+    """Key and mark; readable if they are short enough."""
     written = f"{key}@{mark}"
     return written if len(written) <= LONGEST_IDENTITY else f"{key[:800]}…{digest(key)}@{digest(mark)}"
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """Keys that are meant: `*` and `?` stay between two slashes, `**` does not. One that ends with a slash means all beneath."""
+class KeyPattern:
+    """Matching keys: `*` and `?` do not match a slash, `**` does. A pattern that ends with a slash matches everything below."""
 
     written: str
 
     @property
-    def all_beneath(self) -> bool:
+    def all_below(self) -> bool:
         return not self.written or self.written.endswith("/")
 
     @property
     def prefix(self) -> str:
-        """How every key that is meant begins."""
+        """The prefix of every matching key."""
         first = _WILDCARD.search(self.written)
         return self.written if first is None else self.written[: first.start()]
 
     def compiled(self) -> re.Pattern[str]:
-        written = self.written + "**" if self.all_beneath else self.written
+        written = self.written + "**" if self.all_below else self.written
         parts, at = [], 0
         for found in _WILDCARD.finditer(written):
             parts += [re.escape(written[at : found.start()]), _MEANING[found[0]]]

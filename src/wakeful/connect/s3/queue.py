@@ -1,4 +1,4 @@
-"""A bucket by its notifications, out of a queue that any number of processes share."""
+"""Reads a bucket's notifications from a queue that any number of processes share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NotificationReader(QueueReader):
-    """Reads the queue for all triggers on it, whichever their buckets."""
+    """Reads the queue for all triggers on it, of any bucket."""
 
     kind = "bucket"
 
@@ -26,14 +26,14 @@ class NotificationReader(QueueReader):
         self._triggers = triggers
         self._buckets = {one.bucket for one in triggers}
 
-    def events_of(self, raw: bytes, headers: Mapping[str, str]) -> tuple[list[Event], list[str]]:  # noqa: ARG002 all is in the message
+    def events_of(self, raw: bytes, headers: Mapping[str, str]) -> tuple[list[Event], list[str]]:  # noqa: ARG002 only the body matters
         changes, wrong = read_notification(raw)
         events: list[Event] = []
         for change in changes:
             if change.bucket not in self._buckets:
                 wrong.append(
-                    f"it tells of bucket {change.bucket}, and no trigger with this queue does: "
-                    "add one, or take that bucket's notifications off the queue"
+                    f"it is about bucket {change.bucket}, but no trigger with this queue is: "
+                    "add one, or stop sending that bucket's notifications to the queue"
                 )
             for trigger in forms_of(self._triggers, change):
                 try:

@@ -1,14 +1,14 @@
-"""A queue of Amazon SQS, or of whatever speaks like it, and the reader of one.
+"""A queue of Amazon SQS, or of a compatible server, and its reader.
 
-    receive ──► messages, which nobody else sees for a while ──► stored ──► deleted
-                     │  as long as they wait for the store: seen by nobody for a while more
-                     └─ died: they come again, under the same identity
+    receive ──► messages, hidden from other readers for a while ──► stored ──► deleted
+                     │  while they wait for the store, hiding is extended
+                     └─ the process died: they come again, with the same identity
 
-Any number of processes may read one queue: the queue itself gives each message to one of them at a time.
+Any number of processes may read one queue: the queue gives each message to one of them at a time.
 
     sqs://eu-west-1/orders                                      region and name
     https://sqs.eu-west-1.amazonaws.com/123456789012/orders     the queue's own address
-    http://127.0.0.1:9324/000000000000/orders                   of another server, which is asked there
+    http://127.0.0.1:9324/000000000000/orders                   of another server, which is used as the endpoint
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from wakeful.errors import ConfigError, InvalidEvent
 from wakeful.model import Event
 from wakeful.triggers.source import Batch, Reader, SourceTrouble, Unreadable
 
-AT_ONCE = 10  # what the service gives, and takes, in one request
+AT_ONCE = 10  # messages in one request, the limit of the service
 REQUESTS = 10  # at most, for one batch
-LONGEST_WAIT = 20  # seconds that the service lets us wait for messages
-SHORTEST_WAIT = 1  # without waiting at all, it may miss what is there
+LONGEST_WAIT = 20  # seconds, the longest wait that the service permits
+SHORTEST_WAIT = 1  # without waiting, the service may miss messages
 USUAL_VISIBILITY = 30
 COUNT_EVERY = 15.0
 NEEDS = "sqs:ReceiveMessage, sqs:DeleteMessage, sqs:ChangeMessageVisibility, sqs:GetQueueUrl and sqs:GetQueueAttributes"
@@ -56,7 +56,7 @@ class QueueAddress:
 
 
 def read_queue_address(written: Any, access: Access, *, where: str) -> QueueAddress:
-    """A `queue=`; ConfigError says what it may be. What the address says of the region or the server counts before `access`."""
+    """Read a `queue=`; raises ConfigError. Region and server in the address take precedence over `access`."""
     parts = urlsplit(written) if isinstance(written, str) else urlsplit("")
     host, names = parts.hostname or "", [one for one in parts.path.split("/") if one]
     if parts.scheme == "sqs" and host and len(names) == 1 and _NAME(names[0]) and not parts.query:
@@ -67,15 +67,15 @@ def read_queue_address(written: Any, access: Access, *, where: str) -> QueueAddr
             return QueueAddress(written, replace(access, region=amazon[1] or amazon[2] or access.region))
         return QueueAddress(written, replace(access, endpoint=f"{parts.scheme}://{parts.netloc}"))
     message = (
-        f'{where}: a queue is "sqs://REGION/NAME", like "sqs://eu-west-1/orders", or the address that the service gives it, '
+        f'{where}: a queue is "sqs://REGION/NAME", like "sqs://eu-west-1/orders", or the URL that the service gives it, '
         f"not {written!r}"
     )
     raise ConfigError(message)
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """One message, and by what it is given back or deleted."""
+class SqsMessage:
+    """One message, with the receipt to return or delete it."""
 
     id: str
     body: str
@@ -84,8 +84,8 @@ class Message:
     sent_at: Microseconds | None = None
 
 
-class Queue:
-    """One queue, as one process reads it."""
+class SqsQueue:
+    """One queue, as read by one process."""
 
     def __init__(self, address: QueueAddress) -> None:
         self.address = address
@@ -95,7 +95,7 @@ class Queue:
         self._url = ""
         self._visibility = USUAL_VISIBILITY
         self._asks_for: dict[str, int] = {}
-        self._held: dict[str, Message] = {}  # by receipt: received, and not deleted yet
+        self._held: dict[str, SqsMessage] = {}  # by receipt: received but not deleted yet
         self._keeper: asyncio.Task[None] | None = None
         self._count: int | None = None
         self._counted_at = 0.0
@@ -116,13 +116,13 @@ class Queue:
             await self.close()
             raise
         self._visibility = int(attributes.get("VisibilityTimeout", USUAL_VISIBILITY))
-        # A queue that hides nothing would give us the same message over and over.
+        # A queue with a visibility timeout of 0 would return the same message over and over.
         self._asks_for = {} if self._visibility else {"VisibilityTimeout": USUAL_VISIBILITY}
         self._visibility = self._visibility or USUAL_VISIBILITY
         self._keeper = asyncio.create_task(self._keep())
 
-    async def receive(self, within: float) -> list[Message]:
-        """Messages as soon as there are some, and as many as are there, up to a limit; none when that time is over."""
+    async def receive(self, within: float) -> list[SqsMessage]:
+        """Messages as soon as there are some, up to a limit; none if nothing came within that time."""
         wait = max(SHORTEST_WAIT, min(LONGEST_WAIT, math.ceil(within)))
         with in_words(self._where, NEEDS):
             messages = await self._receive(wait)
@@ -131,10 +131,10 @@ class Queue:
                 messages += [message for some in more for message in some]
         return messages
 
-    async def delete(self, messages: Sequence[Message]) -> None:
-        """They are stored. What cannot be deleted comes again, and is known then."""
+    async def delete(self, messages: Sequence[SqsMessage]) -> None:
+        """Delete stored messages. One that cannot be deleted comes again and is a duplicate then."""
 
-        async def delete(entries: list[Message]) -> None:
+        async def delete(entries: list[SqsMessage]) -> None:
             await self._client.delete_message_batch(
                 QueueUrl=self._url,
                 Entries=[{"Id": str(number), "ReceiptHandle": one.receipt} for number, one in enumerate(entries)],
@@ -146,7 +146,7 @@ class Queue:
             await _in_tens(messages, delete)
 
     async def waiting(self) -> int | None:
-        """About how many messages wait, asked now and then."""
+        """About how many messages wait; refreshed from time to time."""
         now = time.monotonic()
         if self._count is None or now - self._counted_at > COUNT_EVERY:
             with in_words(self._where, NEEDS):
@@ -155,20 +155,20 @@ class Queue:
         return self._count
 
     async def close(self) -> None:
-        """What was not stored is given back, so that somebody else gets it at once."""
+        """Close, and return messages that were not stored, so that another process gets them at once."""
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
             self._keeper = None
         held, self._held = list(self._held.values()), {}
         if held:
-            with contextlib.suppress(Exception):  # then it comes back by itself, later
+            with contextlib.suppress(Exception):  # then they become visible later by themselves
                 await self._hide(held, 0)
         self._client = None
         await self._stack.aclose()
 
     async def _attributes(self) -> dict[str, str]:
-        """What the queue says of itself; nothing where that may not be asked, which is no reason not to read it."""
+        """The attributes of the queue; empty without the permission to read them, which is optional."""
         from botocore.exceptions import ClientError
 
         try:
@@ -182,7 +182,7 @@ class Queue:
         found: dict[str, str] = answer.get("Attributes", {})
         return found
 
-    async def _receive(self, wait: int) -> list[Message]:
+    async def _receive(self, wait: int) -> list[SqsMessage]:
         answer = await self._client.receive_message(
             QueueUrl=self._url,
             MaxNumberOfMessages=AT_ONCE,
@@ -196,14 +196,14 @@ class Queue:
         return messages
 
     async def _keep(self) -> None:
-        """Messages that wait to be stored are kept from others: a store may be gone for longer than the queue hides them."""
+        """Keep messages hidden that wait to be stored: the store may be unavailable for longer than the queue hides them."""
         while True:
             await asyncio.sleep(self._visibility / 3)
-            with contextlib.suppress(Exception):  # then they come again, and are known
+            with contextlib.suppress(Exception):  # then they come again as duplicates
                 await self._hide(list(self._held.values()), self._visibility)
 
-    async def _hide(self, messages: Sequence[Message], span: int) -> None:
-        async def hide(entries: list[Message]) -> None:
+    async def _hide(self, messages: Sequence[SqsMessage], span: int) -> None:
+        async def hide(entries: list[SqsMessage]) -> None:
             await self._client.change_message_visibility_batch(
                 QueueUrl=self._url,
                 Entries=[
@@ -216,21 +216,21 @@ class Queue:
 
 
 class QueueReader(Reader):
-    """Reads a queue. What a message says is told by whoever makes a reader of this."""
+    """Reads a queue. Subclasses parse the messages."""
 
     single: ClassVar[bool] = False
 
     def __init__(self, name: str, address: QueueAddress, clock: Clock) -> None:
         super().__init__(name)
-        self._queue = Queue(address)
+        self._queue = SqsQueue(address)
         self._clock = clock
         self._more = False
 
     @abstractmethod
     def events_of(self, raw: bytes, headers: Mapping[str, str]) -> tuple[list[Event], list[str]]:
-        """The events of a message, and what is wrong with parts of it. InvalidEvent when nothing of it can be read."""
+        """The events of a message, and errors of parts of it. Raises InvalidEvent if all of it is unreadable."""
 
-    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 the queue knows what was read
+    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 the queue itself is the cursor
         await self._queue.open()
 
     async def read(self, within: float) -> Batch | None:
@@ -272,8 +272,8 @@ class QueueReader(Reader):
 
 
 async def problems_of_queue(address: QueueAddress) -> list[str]:
-    """For `wakeful check`: can it be reached, and is it there?"""
-    queue = Queue(address)
+    """For `wakeful check`: whether the queue can be reached and exists."""
+    queue = SqsQueue(address)
     try:
         await queue.open()
     except (SourceTrouble, ConfigError) as error:
@@ -284,18 +284,18 @@ async def problems_of_queue(address: QueueAddress) -> list[str]:
         await queue.close()
 
 
-async def _in_tens(messages: Sequence[Message], ask: Callable[[list[Message]], Awaitable[None]]) -> None:
+async def _in_tens(messages: Sequence[SqsMessage], ask: Callable[[list[SqsMessage]], Awaitable[None]]) -> None:
     await asyncio.gather(*(ask(list(messages[at : at + AT_ONCE])) for at in range(0, len(messages), AT_ONCE)))
 
 
-def _read_message(found: dict[str, Any]) -> Message:
+def _read_message(found: dict[str, Any]) -> SqsMessage:
     attributes = {
         name: value["StringValue"]
         for name, value in found.get("MessageAttributes", {}).items()
         if isinstance(value.get("StringValue"), str)
     }
     sent = found.get("Attributes", {}).get("SentTimestamp")
-    return Message(
+    return SqsMessage(
         found["MessageId"],
         found["Body"],
         found["ReceiptHandle"],

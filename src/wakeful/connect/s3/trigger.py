@@ -1,7 +1,6 @@
-"""`bucket("s3://name/inbox/*.csv")`: wakes an agent for objects that are written to a bucket, or removed from it.
+"""`bucket("s3://name/inbox/*.csv")`: wakes an agent for objects that are written to a bucket or removed from it.
 
-Without `queue=` the bucket is listed every now and then (buckets/listing.py); with it, its notifications are read out of that
-queue (buckets/queue.py).
+Without `queue=` the bucket is listed regularly (listing.py); with it, its notifications are read from that queue (queue.py).
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from wakeful.cel import Condition, Match, compile_condition
 from wakeful.clock import SECOND, Duration, Microseconds, duration, written
 from wakeful.connect.s3.aws import Access
 from wakeful.connect.s3.listing import ListingReader, problems_of_bucket
-from wakeful.connect.s3.objects import OBJECT_OPERATIONS, ObjectChange, ObjectOperation, Pattern
+from wakeful.connect.s3.objects import OBJECT_OPERATIONS, KeyPattern, ObjectChange, ObjectOperation
 from wakeful.connect.s3.queue import NotificationReader
 from wakeful.connect.s3.sqs import QueueAddress, problems_of_queue, read_queue_address
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event, digest
 from wakeful.secrets import Secret
 from wakeful.triggers.mapping import Mapping, apply_mapping, name_of_mapping, read_mapping
-from wakeful.triggers.options import knows_its_options
+from wakeful.triggers.options import refuse_unknown_options
 from wakeful.triggers.source import Context, Reader
 
 _ADDRESS = re.compile(r"s3://([A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(.*))?", re.DOTALL).fullmatch
@@ -30,11 +29,11 @@ _ADDRESS = re.compile(r"s3://([A-Za-z0-9][A-Za-z0-9._-]{1,254})(?:/(.*))?", re.D
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Objects of a bucket, and a condition on what happens to them."""
+    """Objects of a bucket, and a condition on their changes."""
 
     url: str
     bucket: str
-    pattern: Pattern
+    pattern: KeyPattern
     operations: tuple[ObjectOperation, ...]
     every: Microseconds
     access: Access
@@ -56,7 +55,7 @@ class Bucket:
 
     @property
     def name(self) -> str:
-        """Under which the bucket is known as a source."""
+        """The name of the bucket as a source."""
         return f"s3://{self.bucket}"
 
     @property
@@ -65,12 +64,12 @@ class Bucket:
 
     @property
     def source(self) -> str:
-        """Triggers that are told the same of a bucket share its events; others have events of their own."""
+        """The source of its events. Triggers that want the same form share events; others have events of their own."""
         return self.name if self.data is None else f"{self.name}#{digest(name_of_mapping(self.data), size=4)}"
 
     @property
     def where(self) -> str | None:
-        """The type alone decides only where every object and all that happens to it is meant."""
+        """The type alone decides only if every object and every operation is wanted."""
         if self.condition is not None or (self.pattern.written == "" and self.operations == OBJECT_OPERATIONS):
             return self.condition
         return self.describe()
@@ -82,7 +81,7 @@ class Bucket:
         return change.bucket == self.bucket and change.operation in self.operations and self.means(change.key)
 
     def event(self, change: ObjectChange) -> Event:
-        """Its event, in the form that is wanted. InvalidEvent if there is none."""
+        """The event of a change, in the wanted form. Raises InvalidEvent if it cannot be made."""
         event = change.event(self.source)
         apply_mapping(self._mapping, event)
         return event
@@ -92,7 +91,7 @@ class Bucket:
         if operation not in self.operations:
             return Match(matched=False, reason=f"{operation} is not one of {', '.join(self.operations)}")
         if not self.means(event.subject or ""):
-            return Match(matched=False, reason=f'key "{event.subject}" does not fit "{self.url}"')
+            return Match(matched=False, reason=f'key "{event.subject}" does not match "{self.url}"')
         if self._condition is None:
             return Match(matched=True, reason=self.describe())
         return self._condition.matches(event)
@@ -121,7 +120,7 @@ class Bucket:
         return await (problems_of_bucket(self) if self.queue is None else problems_of_queue(self.queue))
 
 
-@knows_its_options
+@refuse_unknown_options
 def bucket(
     url: str,
     *,
@@ -135,10 +134,10 @@ def bucket(
     where: str | None = None,
     data: Mapping | None = None,
 ) -> Bucket:
-    """Wake for objects of a bucket: `s3://name/inbox/*.csv`. `*` and `?` stay between two slashes, `**` does not.
+    """Wake for objects of a bucket: `s3://name/inbox/*.csv`. `*` and `?` do not match a slash, `**` does.
 
-    The bucket is listed every minute, or as `every` says; with `queue` its notifications are read instead. `operations`: of
-    "created", "changed" and "deleted", those that are meant. `endpoint` is another server than Amazon's.
+    The bucket is listed every minute, or as `every` says; with `queue` its notifications are read instead. `operations`: a
+    selection of "created", "changed" and "deleted". `endpoint`: the address of a server other than Amazon's.
     """
     shown = f"bucket({url!r})"
     found = _ADDRESS(url) if isinstance(url, str) else None
@@ -151,7 +150,7 @@ def bucket(
         message = f"{shown}: every: {error}"
         raise ConfigError(message) from None
     if often < SECOND:
-        message = f'{shown}: every must be a second at least, like "1m", not {every!r}'
+        message = f'{shown}: every must be at least a second, like "1m", not {every!r}'
         raise ConfigError(message)
     access = Access(region, endpoint, access_key, secret_key)
     access.check(shown)
@@ -159,18 +158,18 @@ def bucket(
     meant = _read_operations(operations, where=shown)
     if address is not None and "changed" in meant and "created" not in meant:
         message = (
-            f'{shown}: operations: a notification does not tell whether an object was there before: ask for "created", '
+            f'{shown}: operations: a notification does not say whether the object existed before: use "created", '
             "which means both with queue="
         )
         raise ConfigError(message)
-    return Bucket(url, found[1], Pattern(found[2] or ""), meant, often, access, address, where, data)
+    return Bucket(url, found[1], KeyPattern(found[2] or ""), meant, often, access, address, where, data)
 
 
 def _read_operations(given: str | Sequence[str] | None, *, where: str) -> tuple[ObjectOperation, ...]:
     named = OBJECT_OPERATIONS if given is None else (given,) if isinstance(given, str) else tuple(given)
     for one in named:
         if one not in OBJECT_OPERATIONS:
-            message = f'{where}: operations: there is no "{one}".{did_you_mean(str(one), OBJECT_OPERATIONS)}'
+            message = f'{where}: operations: unknown operation "{one}".{did_you_mean(str(one), OBJECT_OPERATIONS)}'
             raise ConfigError(message)
     if not named:
         message = f'{where}: operations is empty: name "created", "changed" or "deleted", or leave it out for all'

@@ -1,1 +1,1 @@
-"""Shopify: how its webhooks are verified, and models of what they bring."""
+"""Shopify: its webhook verifier and models."""

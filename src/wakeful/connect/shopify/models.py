@@ -29,7 +29,7 @@ class LineItem(Sent):
 
 
 class Order(Sent):
-    """`shopify.orders.create`, `.updated`, `.paid`, `.cancelled`, `.fulfilled`. (`orders.delete` brings only the id.)"""
+    """`shopify.orders.create`, `.updated`, `.paid`, `.cancelled`, `.fulfilled`. (`orders.delete` contains only the id.)"""
 
     id: int
     name: str | None = None

@@ -15,10 +15,9 @@ SIGNATURE = "X-Shopify-Hmac-SHA256"
 
 @dataclass(frozen=True, repr=False)
 class Shopify(Verifier):
-    """Only the body is signed: neither the id of a delivery nor a time, nor even the topic. What has the same topic and the same
-    signature is the same event. The topic counts because Shopify sends one body under several: an order that is paid at once is
-    `orders/create` and `orders/paid`. So somebody who got hold of a request could send it under another topic: decide by what
-    the body says.
+    """Only the body is signed: neither the delivery id nor a time, nor the topic. Requests with the same topic and signature are the
+    same event. The topic counts because Shopify sends one body under several: an order that is paid at once is `orders/create`
+    and `orders/paid`. So an attacker with a captured request could send it under another topic: base decisions on the body.
     """
 
     name: ClassVar[str] = "shopify"
@@ -56,7 +55,7 @@ class Shopify(Verifier):
 
 def shopify(secret: GivenSecret) -> Verifier:
     """Requests of Shopify's webhooks. Types are `shopify.<topic>`, like `shopify.orders.create`. The secret is the app's client
-    secret, or the one that the shop's settings show below its webhooks.
+    secret, or the one shown below the webhooks in the shop's settings.
     """
     return Shopify(Secrets.of(secret, where="shopify"))
 

@@ -1,1 +1,1 @@
-"""Slack: how its webhooks are verified, and models of what they bring."""
+"""Slack: its webhook verifier and models."""

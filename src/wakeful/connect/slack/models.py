@@ -11,7 +11,7 @@ from wakeful.connect.sent import Sent
 
 
 class Message(Sent):
-    """A message. With a `subtype` it is something special: one of a bot, an edit (then `message` holds the new one), …"""
+    """A message. A `subtype` marks special ones: from a bot, an edit (then `message` is the new version), …"""
 
     type: str
     channel: str | None = None
@@ -25,7 +25,7 @@ class Message(Sent):
 
 
 class Mention(Sent):
-    """A message that names the app."""
+    """A message that mentions the app."""
 
     type: str
     channel: str
@@ -39,7 +39,7 @@ Happening = TypeVar("Happening", bound=Sent)
 
 
 class EventOf(Sent, Generic[Happening]):
-    """What all events of the Events API are."""
+    """The envelope of every event of the Events API."""
 
     event_id: str
     event_time: datetime | None = None

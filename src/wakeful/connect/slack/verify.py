@@ -29,12 +29,12 @@ from wakeful.triggers.verifier import Answer, Challenge, Delivered, Verifier, We
 
 SIGNATURE = "X-Slack-Signature"
 TIMESTAMP = "X-Slack-Request-Timestamp"
-NOTHING = Answer()  # whatever else it is answered, Slack shows to the user of a command
+NOTHING = Answer()  # Slack shows any other answer to the user of a command
 
 
 @dataclass(frozen=True, repr=False)
 class Slack(Verifier):
-    """The body with the event's id is signed, and the time of this try."""
+    """The body with the event's id is signed, and the time of the attempt."""
 
     name: ClassVar[str] = "slack"
     secrets: Secrets
@@ -51,7 +51,7 @@ class Slack(Verifier):
         require_signature([given], self.secrets.as_keys(), content, name=SIGNATURE)
 
     def challenge(self, request: WebhookRequest) -> Challenge | None:
-        """`url_verification` when an address is entered at Slack, `ssl_check` now and then for a command."""
+        """`url_verification` when an address is entered in Slack, `ssl_check` from time to time for a command."""
         try:
             if is_form(request):
                 asked = b"ssl_check" in request.body and read_form(request.body).get("ssl_check") == "1"
@@ -60,7 +60,7 @@ class Slack(Verifier):
                 return None
             data = read_object(request.body)
         except InvalidEvent:
-            return None  # `read` says what is wrong with it
+            return None  # `read` reports the error
         word = data.get("challenge")
         return Challenge(word.encode()) if data.get("type") == "url_verification" and type(word) is str else None
 
@@ -92,7 +92,7 @@ def _event(data: dict[str, Any]) -> Delivered:
         data,
         type=f"slack.{required_word(kind, 'data.event.type')}",
         id=label(data.get("event_id")),
-        # Where a channel itself is what happened, it is an object.
+        # In events about a channel itself, the channel is an object.
         subject=label(channel) or label(within(channel, "id")) or label(within(data, "event", "item", "channel")),
         time=moment(data.get("event_time")),
     )
@@ -101,10 +101,10 @@ def _event(data: dict[str, Any]) -> Delivered:
 def _form(fields: dict[str, Any]) -> Delivered:
     if "payload" in fields:
         if type(fields["payload"]) is not str:
-            raise InvalidEvent("data.payload is there more than once", field="data.payload")
+            raise InvalidEvent("data.payload occurs more than once", field="data.payload")
         return _interaction(read_object(fields["payload"].encode()))
     if not label(fields.get("command")):
-        message = "data is a form that is neither a command nor an interaction of Slack's"
+        message = "data is a form, but neither a Slack command nor an interaction"
         raise InvalidEvent(message, field="data")
     return Delivered(
         fields, type="slack.command", id=label(fields.get("trigger_id")), subject=label(fields.get("channel_id"))

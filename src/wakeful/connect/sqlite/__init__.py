@@ -1,1 +1,1 @@
-"""SQLite as a source: rows that change, by triggers."""
+"""SQLite as a source: changed rows, by triggers."""

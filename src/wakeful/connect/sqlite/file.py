@@ -1,8 +1,8 @@
-"""A SQLite file that belongs to somebody else: opened as it is, held for moments only, and its errors in words.
+"""A SQLite file of another application: opened as it is, locked only for moments, and its errors in words.
 
 Two builds of SQLite in one process must never have the same file open: on POSIX, when one of them closes it, the locks of the other
-are gone. Agents and their libraries write to their files by Python's own sqlite3, so that is what a file is read by; only if it is
-the store's own, which apsw has open here, apsw reads it.
+are lost. Agents and their libraries use Python's own sqlite3, so files are read with that. Only the store's own file, which apsw has
+open here, is read with apsw.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from wakeful.stored_errors import words_of
 from wakeful.triggers.source import SourceTrouble
 
 if TYPE_CHECKING:
-    from wakeful.connect.rows.telling import Telling
+    from wakeful.connect.rows.telling import RowEvents
 
 PATIENCE = 2_000  # milliseconds
-# What SQLite answers, by the numbers of its C library.
+# SQLite's result codes.
 BUSY, LOCKED = 5, 6
-_LOCKED = "is locked by another process: it is tried again; end the transaction that holds it"
-_READ_ONLY = "may not be written to: let this account write to the file and its folder, triggers fill a table there"
+_LOCKED = "is locked by another process; retrying. End the transaction that holds the lock"
+_READ_ONLY = "is not writable: let this account write to the file and its folder, because triggers fill a table there"
 WORDS = {
     3: _READ_ONLY,
     8: _READ_ONLY,
@@ -35,13 +35,13 @@ WORDS = {
     LOCKED: _LOCKED,
     11: "is damaged ({error}): restore it from a copy",
     13: "cannot grow: its disk is full",
-    14: "cannot be opened ({error}): may this account read and write it and its folder?",
-    26: "is no SQLite database, or an encrypted one",
+    14: "cannot be opened ({error}): check that this account may read and write it and its folder",
+    26: "is not a SQLite database, or is encrypted",
 }
 
 
 class FileError(Exception):
-    """What SQLite says of the file."""
+    """An error of SQLite about the file."""
 
     def __init__(self, code: int, words: str) -> None:
         super().__init__(words)
@@ -49,12 +49,12 @@ class FileError(Exception):
 
     @property
     def busy(self) -> bool:
-        """Another process does something to the file, and will have done it soon."""
+        """Whether another process locks the file, probably for a short time."""
         return self.code in {BUSY, LOCKED}
 
 
 class File:
-    """One connection to it, used by one thread at a time."""
+    """One connection to the file, used by one thread at a time."""
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
         self._connection: Any
@@ -71,7 +71,7 @@ class File:
         self.wait(PATIENCE)
 
     def wait(self, milliseconds: int) -> None:
-        """How long a statement waits for others."""
+        """Set how long a statement waits for locks."""
         self.execute(f"pragma busy_timeout = {milliseconds}")
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -109,15 +109,13 @@ def is_open_by_apsw(path: Path) -> bool:
 
 
 def connect(path: Path, where: str, *, reading: bool = False) -> File:
-    """The file, which must be there: one that is made now would be watched for nothing."""
+    """Open an existing file: a file created now would be watched in vain."""
     if not path.is_file():
-        message = (
-            f"{where}: there is no file {path}: it is looked for again; the application that writes to it makes it"
-        )
+        message = f"{where}: there is no file {path}; retrying. The application that writes to it creates it"
         raise SourceTrouble(message)
     try:
         file = File(path, reading=reading)
-        file.value("pragma schema_version")  # is it a database at all?
+        file.value("pragma schema_version")  # fails if it is not a database
     except FileError as error:
         raise trouble(where, path, error) from error
     return file
@@ -125,7 +123,7 @@ def connect(path: Path, where: str, *, reading: bool = False) -> File:
 
 @contextlib.contextmanager
 def writing(file: File, patience: int = PATIENCE) -> Iterator[None]:
-    """A transaction that waits so many milliseconds for others, and is undone when something fails in it."""
+    """A transaction that waits that many milliseconds for locks, and is rolled back on an error."""
     file.wait(patience)
     try:
         file.execute("begin immediate")
@@ -138,15 +136,15 @@ def writing(file: File, patience: int = PATIENCE) -> Iterator[None]:
         file.wait(PATIENCE)
 
 
-def install(file: File, app: str, telling: Telling, *, where: str) -> None:
-    """Make table and triggers as they should be. Looked at again inside: another process may have been first."""
+def install(file: File, app: str, row_events: RowEvents, *, where: str) -> None:
+    """Create table and triggers as needed. The state is checked again inside: another process may have been first."""
     with writing(file):
-        for step in steps(file, app, telling, where=where)[0]:
+        for step in steps(file, app, row_events, where=where)[0]:
             file.execute(step)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """By which a file is told from another one in its place."""
+    """An identity that distinguishes a file from another one in its place."""
     try:
         found = path.stat()
     except OSError:

@@ -1,9 +1,9 @@
-"""SQLite's own literals, as quote() writes them: how a row stands in a change table.
+"""SQLite's own literals, as quote() writes them: the format of rows in a change table.
 
     1,-2.5,'it''s',X'00FF',NULL
 
-They are what every SQLite can write, of whatever age and however it was built, with nothing lost: JSON functions may be missing
-there, fail on a blob (and the application's own write with them), and older ones round a number.
+Every SQLite can write them, of any age and build, without loss. JSON functions may be missing, fail on a blob (and with them the
+application's own write), and older ones round numbers.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _LITERAL = re.compile(
 
 
 def read_literals(written: str) -> list[Any]:
-    """The values of a row: None, int, float, str or bytes. ValueError says where it cannot be read."""
+    """The values of a row: None, int, float, str or bytes. Raises ValueError with the position that is unreadable."""
     values: list[Any] = []
     at = 0
     while True:
         found = _LITERAL(written, at)
         if found is None:
-            message = f"at character {at} stands no SQL literal"
+            message = f"no SQL literal at character {at}"
             raise ValueError(message)
         values.append(_value(found))
         at = found.end()
         if at == len(written):
             return values
         if written[at] != ",":
-            message = f"at character {at} stands no comma"
+            message = f"no comma at character {at}"
             raise ValueError(message)
         at += 1
 
 
 def plain_value(value: Any) -> Any:
-    """A value of SQLite as JSON can have it: a blob is base64, what is not finite is text."""
+    """A value of SQLite as JSON: a blob becomes base64, an infinite number becomes text."""
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,8 +1,8 @@
 """Reads the change table of one SQLite file, on a thread and a connection of its own.
 
-`PRAGMA data_version` moves when somebody else has committed: it is looked at every `poll`, and costs microseconds. Rows are deleted
-once they are stored, a thousand at a time, while nothing else comes: the file belongs to the application, and is never held for long.
-There is no cursor beside the rows: what is read again after a death has the mark it had, and so is a repeat.
+`PRAGMA data_version` changes when another connection has committed; it is checked every `poll` and costs microseconds. Rows are
+deleted once they are stored, a thousand at a time, while nothing else comes: the file belongs to the application and is never locked
+for long. There is no separate cursor: a row that is read again after a crash has the same mark, so it is a duplicate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from wakeful.clock import Microseconds, seconds
 from wakeful.connect.rows.change import OPERATIONS, RowChange
-from wakeful.connect.rows.telling import Part, Telling, changed_columns
+from wakeful.connect.rows.telling import RowEvents, RowSelection, changed_columns
 from wakeful.connect.sqlite.file import File, FileError, connect, identity, install, trouble, writing
 from wakeful.connect.sqlite.literals import plain_value, read_literals
 from wakeful.connect.sqlite.table import quoted, steps
@@ -43,8 +43,8 @@ DELETE = "delete from wakeful_change where id in (select id from wakeful_change 
 
 
 @dataclass(slots=True)
-class Read:
-    """What a batch was made of: up to which row, and which rows of outbox tables are to go with it."""
+class ReadUpTo:
+    """The last row of a batch, and the rows of outbox tables to delete with it."""
 
     last: int
     gone: list[tuple[str, Any]] = field(default_factory=list)  # table, id
@@ -53,10 +53,12 @@ class Read:
 class SqliteReader(Reader):
     kind = "sqlite"
 
-    def __init__(self, place: str, path: Path, parts: Sequence[Part], context: Context, *, poll: Microseconds) -> None:
+    def __init__(
+        self, place: str, path: Path, parts: Sequence[RowSelection], context: Context, *, poll: Microseconds
+    ) -> None:
         super().__init__(f"sqlite/{place}")
         self._path = path
-        self._telling = Telling(parts)
+        self._row_events = RowEvents(parts)
         self._context = context
         self._poll = seconds(poll)
         self._where = f"sqlite_changes {place}"
@@ -66,19 +68,19 @@ class SqliteReader(Reader):
         self._forget()
 
     def _forget(self) -> None:
-        self._read = 0  # the last row that was read
-        self._stored: int | None = None  # up to which row they may be deleted
-        self._gone: list[tuple[str, Any]] = []  # what is stored of outbox tables
+        self._read = 0  # the last row read
+        self._stored: int | None = None  # rows up to this one may be deleted
+        self._gone: list[tuple[str, Any]] = []  # stored rows of outbox tables, to be deleted
         self._version = self._schema = -1
         self._file: tuple[int, int] | None = None
         self._full = False
-        self._faults: dict[str, str] = {}  # by table: what it has told before is left until it can be read
+        self._faults: dict[str, str] = {}  # by table; its rows are left until the table can be read
         self._tidied_at = 0.0
         self._locked_since: float | None = None
 
     # the contract
 
-    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 the rows themselves say what is left
+    async def open(self, cursor: str | None) -> None:  # noqa: ARG002 the rows themselves are the cursor
         await self.close()
         self._forget()
         self._closing.clear()
@@ -90,7 +92,7 @@ class SqliteReader(Reader):
         return self._batch(rows) if rows else None
 
     async def acknowledge(self, batch: Batch) -> None:
-        if isinstance(batch.receipt, Read):
+        if isinstance(batch.receipt, ReadUpTo):
             self._stored = batch.receipt.last
             self._gone += batch.receipt.gone
 
@@ -110,17 +112,17 @@ class SqliteReader(Reader):
 
     @property
     def concern(self) -> str | None:
-        """Tables that cannot be watched, while others can."""
+        """Tables that cannot be watched while others can."""
         return "; ".join(self._faults.values()) or None
 
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
-        return self._telling.read_again(raw, headers)
+        return self._row_events.read_again(raw, headers)
 
     # on the thread
 
     async def _on_thread(self, work: Callable[[], R]) -> R:
         if self._thread is None:
-            message = f"{self._where}: it is not open"
+            message = f"{self._where}: not open"
             raise SourceTrouble(message)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -130,7 +132,7 @@ class SqliteReader(Reader):
     def _open(self) -> None:
         file = self._connection = connect(self._path, self._where)
         if file.value("pragma journal_mode") == "wal":
-            file.execute("pragma synchronous = normal")  # a deletion that a power cut undoes is done again
+            file.execute("pragma synchronous = normal")  # a deletion lost in a power cut is repeated
         self._install(file)
 
     def _close(self) -> None:
@@ -141,10 +143,10 @@ class SqliteReader(Reader):
             file.close()
 
     def _install(self, file: File) -> None:
-        """Make the triggers as they should be, and begin at the first row: the table may be a new one."""
-        doing, self._faults = steps(file, self._context.app, self._telling, where=self._where)
+        """Create the triggers as needed, and begin at the first row: the change table may be a new one."""
+        doing, self._faults = steps(file, self._context.app, self._row_events, where=self._where)
         if doing:
-            install(file, self._context.app, self._telling, where=self._where)
+            install(file, self._context.app, self._row_events, where=self._where)
         self._file = identity(self._path)
         self._schema = int(file.value("pragma schema_version"))
         self._read, self._stored = 0, None
@@ -171,7 +173,7 @@ class SqliteReader(Reader):
 
     def _look(self, file: File) -> list[Any]:
         if identity(self._path) != self._file:
-            message = f"{self._where}: {self._path} is gone, or another file now: it is opened again"
+            message = f"{self._where}: {self._path} is missing, or was replaced by another file; it is reopened"
             raise SourceTrouble(message)
         version = int(file.value("pragma data_version"))
         if version == self._version and not self._full:
@@ -186,7 +188,7 @@ class SqliteReader(Reader):
         return rows
 
     def _tidy(self, file: File) -> None:
-        """Delete what is stored; what cannot be deleted now is deleted later."""
+        """Delete stored rows; if the file is locked, later."""
         if self._stored is None:
             return
         try:
@@ -217,27 +219,27 @@ class SqliteReader(Reader):
     # from rows to events
 
     def _batch(self, rows: Sequence[Any]) -> Batch:
-        read = Read(rows[-1][0])
+        read = ReadUpTo(rows[-1][0])
         batch = Batch(receipt=read, lag=max(0, self._context.clock.now() - rows[-1][8]))
         for row in rows:
             try:
                 change, identifier = change_of(row)
             except (ValueError, TypeError) as error:
-                reason = f"row {row[0]} of wakeful_change cannot be read: {words_of(error)}"
+                reason = f"row {row[0]} of wakeful_change is unreadable: {words_of(error)}"
                 raw = b"\n".join(part or b"" for part in row[5:8])
                 batch.unreadable.append(Unreadable(raw, reason, {"table": str(row[2]), "change": str(row[1])}))
                 continue
-            self._telling.tell(change, batch)
-            if self._telling.deletes(change):
+            self._row_events.tell(change, batch)
+            if self._row_events.deletes(change):
                 read.gone.append((change.table, identifier))
         return batch
 
 
 def change_of(row: Sequence[Any]) -> tuple[RowChange, Any]:
-    """The change that a row of the change table tells of, and what stands in its column `id` as SQLite has it."""
+    """The change in a row of the change table, and the value of its column `id` as SQLite has it."""
     _, mark, table, operation, shape, key, old, new, changed_at, cause = row
     if operation not in OPERATIONS:
-        message = f"there is no operation {operation!r}"
+        message = f"unknown operation {operation!r}"
         raise ValueError(message)
     names = from_json(shape)
     before, after = (None if one is None else _row(names["columns"], one) for one in (old, new))

@@ -2,8 +2,8 @@
 
     insert, update, delete of a row ──(trigger, in the application's own transaction)──► wakeful_change ──► read, stored, deleted
 
-A trigger is plain SQL of any SQLite, so the application that writes needs nothing of Wakeful. Each app has triggers and rows of
-its own: what one has read and deleted, another one still has before it.
+A trigger is plain SQL that any SQLite understands, so the application that writes needs nothing of Wakeful. Each app has triggers and
+rows of its own: rows that one app has read and deleted are still there for another.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from wakeful.errors import did_you_mean
 from wakeful.triggers.source import SourceTrouble
 
 if TYPE_CHECKING:
-    from wakeful.connect.rows.telling import Telling
+    from wakeful.connect.rows.telling import RowEvents
     from wakeful.connect.sqlite.file import File
 
-# mark: what a change is known by, wherever and however often it is read. key, old, new: SQL literals in the order of `shape`.
+# mark: identifies a change wherever and however often it is read. key, old, new: SQL literals in the order of `shape`.
 CHANGE_TABLE = [
     """
     create table if not exists wakeful_change (
@@ -39,14 +39,14 @@ NOW = "cast((julianday('now') - 2440587.5) * 86400000000 as integer)"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A table as its triggers see it: all columns, and by which of them (or by which name of the rowid) a row is known."""
+    """A table as its triggers see it: all columns, and those (or the name of the rowid) that identify a row."""
 
     table: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
 
     def trigger(self, app: str, operation: Operation) -> str:
-        """The whole statement: by its text it is told whether it must be made anew. SQLite keeps it with its first words so."""
+        """The whole statement: comparing its text shows whether it must be recreated. SQLite stores it with these first words."""
         row = "old" if operation == "delete" else "new"
         shape = to_json({"key": self.shown_key, "columns": self.columns}).decode()
         old = "null" if operation == "insert" else literals("old", self.columns)
@@ -60,7 +60,7 @@ class Shape:
 
     @property
     def shown_key(self) -> tuple[str, ...]:
-        """However the rowid must be called here, it is the rowid."""
+        """The key with its public name: the rowid is called rowid, also if it must be accessed by another name."""
         return self.key if set(self.key) <= set(self.columns) else ("rowid",)
 
 
@@ -77,7 +77,7 @@ def text(value: str) -> str:
 
 
 def literals(row: str, columns: Sequence[str]) -> str:
-    """The values of a row as literals, with commas. Halved over and over: SQLite limits how deep an expression may be."""
+    """The values of a row as literals, joined by commas. Split in halves, because SQLite limits the depth of an expression."""
     if len(columns) == 1:
         return f"quote({row}.{quoted(columns[0])})"
     middle = len(columns) // 2
@@ -85,17 +85,17 @@ def literals(row: str, columns: Sequence[str]) -> str:
 
 
 def look(file: File, table: str, *, where: str, needed: Sequence[str] = ()) -> Shape:
-    """The table as it is now. SourceTrouble if it cannot be watched."""
+    """The table as it is now. Raises SourceTrouble if it cannot be watched."""
     found = file.execute("select type, sql from sqlite_master where name = ? and type in ('table', 'view')", (table,))
     if not found:
         names = file.execute("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'")
         known = [name for (name,) in names if not name.startswith("wakeful_")]
-        message = f"{where}: there is no table {table}.{did_you_mean(table, known)} It is looked for again"
+        message = f"{where}: there is no table {table}.{did_you_mean(table, known)} Retrying"
         raise SourceTrouble(message)
     ((kind, written),) = found
     if kind == "view" or (written or "").lower().startswith("create virtual"):
         what = "a view" if kind == "view" else "a virtual table"
-        message = f"{where}: {table} is {what}, which no trigger can watch: name the table that is written to"
+        message = f"{where}: {table} is {what}, which triggers cannot watch: name the table that is written to"
         raise SourceTrouble(message)
     rows = list(
         file.execute("select name, pk, hidden from pragma_table_xinfo(?) where hidden <> 1 order by cid", (table,))
@@ -115,23 +115,23 @@ def look(file: File, table: str, *, where: str, needed: Sequence[str] = ()) -> S
     return Shape(table, columns, key)
 
 
-def wanted(file: File, app: str, telling: Telling, *, where: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The triggers that there should be, by name; and what is wrong with the tables that can have none."""
+def wanted(file: File, app: str, row_events: RowEvents, *, where: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The triggers that should exist, by name; and the problems of tables that cannot have one."""
     found: dict[str, str] = {}
     faults: dict[str, str] = {}
-    for table in telling.tables:
+    for table in row_events.tables:
         try:
-            shape = look(file, table, where=where, needed=telling.needed(table))
+            shape = look(file, table, where=where, needed=row_events.needed(table))
         except SourceTrouble as trouble:
             faults[table] = str(trouble)
             continue
-        for operation in telling.operations(table):
+        for operation in row_events.operations(table):
             found[f"wakeful_{app}_{table}_{operation}"] = shape.trigger(app, operation)
     return found, faults
 
 
 def present(file: File, app: str) -> dict[str, str]:
-    """The triggers of an app that there are. Which app a trigger is for stands in it, not in its name: names may run together."""
+    """The existing triggers of an app. The app is read from the statement, not from the name: names are ambiguous."""
     mine = f"values (lower(hex(randomblob(16))), {text(app)}, "
     rows = file.execute(
         "select name, sql from sqlite_master where type = 'trigger' and name like 'wakeful\\_%' escape '\\'"
@@ -139,15 +139,15 @@ def present(file: File, app: str) -> dict[str, str]:
     return {name: sql for name, sql in rows if mine in (sql or "")}
 
 
-def steps(file: File, app: str, telling: Telling, *, where: str) -> tuple[list[str], dict[str, str]]:
-    """What has to be done so that the triggers are as they should be; and what is wrong with which tables. If none can be watched,
-    that is said as SourceTrouble.
+def steps(file: File, app: str, row_events: RowEvents, *, where: str) -> tuple[list[str], dict[str, str]]:
+    """The statements that bring the triggers up to date; and the problems by table. Raises SourceTrouble if no table can be
+    watched.
     """
-    should, faults = wanted(file, app, telling, where=where)
+    should, faults = wanted(file, app, row_events, where=where)
     if not should:
         raise SourceTrouble("; ".join(faults.values()))
     are = present(file, app)
-    # A column that somebody names may be missing for now: the trigger stays, and what it writes waits until all is well.
+    # A column that a trigger needs may be missing for now: the SQL trigger stays, and its rows wait until the problem is fixed.
     spared = {f"wakeful_{app}_{table}_{operation}" for table in faults for operation in OPERATIONS}
     tables = {name for (name,) in file.execute("select name from sqlite_master where type = 'table'")}
     doing = [] if {"wakeful_change", "wakeful_cause"} <= tables else list(CHANGE_TABLE)
@@ -159,7 +159,7 @@ def steps(file: File, app: str, telling: Telling, *, where: str) -> tuple[list[s
 
 
 def removal(file: File, app: str) -> list[str]:
-    """What removes all of an app; the tables too, if nobody else fills them."""
+    """The statements that remove everything of an app; also the tables, if no other app fills them."""
     mine = present(file, app)
     doing = [f"drop trigger {quoted(name)}" for name in mine]
     fills = "select name from sqlite_master where type = 'trigger' and sql like '%insert into wakeful_change %'"

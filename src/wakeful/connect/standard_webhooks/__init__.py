@@ -1,1 +1,1 @@
-"""Standard Webhooks: how such webhooks are verified."""
+"""Standard Webhooks: the verifier."""

@@ -1,9 +1,9 @@
-"""Standard Webhooks (https://www.standardwebhooks.com), by which many senders sign, and Wakeful's own channel `http`.
+"""Standard Webhooks (https://www.standardwebhooks.com), used by many senders and by Wakeful's own channel `http`.
 
-webhook-id          the same at every try
-webhook-timestamp   the second of this try
-webhook-signature   "v1," + base64 over id "." timestamp "." body; several with spaces between, one for each secret;
-                    "v1a," with a pair of keys instead
+webhook-id          the same for every attempt
+webhook-timestamp   time of this attempt, in seconds
+webhook-signature   "v1," + base64 over id "." timestamp "." body; several separated by spaces, one for each secret;
+                    "v1a," for a key pair
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wakeful.connect.verifiers.secrets import GivenSecret, Secrets
 from wakeful.signing import read_key, signed_content
 from wakeful.triggers.verifier import Delivered, Refused, Verifier, WebhookRequest
 
-# Before there was a standard its headers were called so, and some senders stayed with it.
+# The header prefix before there was a standard; some senders still use it.
 EARLIER = "svix"
 STANDARD_HEADERS = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
@@ -71,8 +71,8 @@ class StandardWebhooks(Verifier):
 
 
 def standard_webhooks(secret: GivenSecret, *, tolerance: Duration = TOLERANCE) -> Verifier:
-    """Requests signed by Standard Webhooks. The type of an event is the `type` in its body, as the sender has it; the id is
-    `webhook-id`. The secret is `whsec_…`, or text; or the public key of a sender that has a pair of keys, `whpk_…`.
+    """Requests signed by Standard Webhooks. The event type is the `type` in the body; the id is `webhook-id`. The secret is
+    `whsec_…` or text; for a sender with a key pair, its public key `whpk_…`.
     """
     secrets = Secrets.of(secret, where="standard_webhooks")
     for one in secrets.each:
@@ -82,12 +82,12 @@ def standard_webhooks(secret: GivenSecret, *, tolerance: Duration = TOLERANCE) -
 
 
 def prefix_of(request: WebhookRequest) -> str:
-    """How the names of the headers begin."""
+    """The prefix of the header names."""
     return EARLIER if "webhook-id" not in request.headers and f"{EARLIER}-id" in request.headers else "webhook"
 
 
 def read_either(secret: str, *, needed_by: str = "standard_webhooks") -> bytes:
-    """The bytes of a public key, or of a shared one."""
+    """The bytes of a public key or of a shared secret."""
     read = read_public_key if secret.startswith(PUBLIC) else read_key
     return read(secret, needed_by=needed_by)
 
@@ -95,8 +95,8 @@ def read_either(secret: str, *, needed_by: str = "standard_webhooks") -> bytes:
 def require_standard_signature(
     request: WebhookRequest, secrets: Sequence[str], tolerance: Microseconds, *, prefix: str = "webhook"
 ) -> None:
-    """Refused, unless one of the signatures fits one of the secrets, and the time is near. `prefix`: of the headers that are
-    signed, which must be those that the id is read from.
+    """Raise Refused unless one of the signatures matches one of the secrets and the time is near. `prefix`: of the signed headers,
+    which must be the ones that the id is read from.
     """
     identifier, timestamp = f"{prefix}-id", f"{prefix}-timestamp"
     name = f"{prefix}-signature"
@@ -112,12 +112,12 @@ def require_standard_signature(
 
 
 def _signatures(value: str, name: str) -> dict[str, list[bytes]]:
-    """By version: v1 with a shared secret, v1a with a pair of keys. A sender may sign in other ways as well."""
+    """Signatures by version: v1 with a shared secret, v1a with a key pair. Other versions are ignored."""
     found: dict[str, list[bytes]] = {"v1": [], "v1a": []}
     for version, _, text in (part.partition(",") for part in value.split(" ")):
         if version in found:
             found[version].append(from_base64(text, name))
     if not 0 < sum(map(len, found.values())) <= MOST_SIGNATURES:
-        message = f"{name} holds no signature of the version v1 or v1a, or too many"
+        message = f"{name} contains no v1 or v1a signature, or too many"
         raise Refused(message)
     return found

@@ -1,1 +1,1 @@
-"""Stripe: how its webhooks are verified, and models of what they bring."""
+"""Stripe: its webhook verifier and models."""

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from wakeful.connect.sent import Sent
 
-Reference = str | dict[str, Any] | None  # an id, or the whole object where the account asks for it
+Reference = str | dict[str, Any] | None  # an id, or the whole object if the account expands it
 
 
 class StripeObject(Sent):
-    """Anything that Stripe has. `object` says what it is."""
+    """Any Stripe object. `object` names its kind."""
 
     id: str | None = None
     object: str
@@ -61,7 +61,7 @@ class Subscription(StripeObject):
 
 
 class Invoice(StripeObject):
-    """An invoice; one that is only a preview has no id."""
+    """An invoice; a preview has no id."""
 
     status: str | None = None
     customer: Reference = None
@@ -81,14 +81,14 @@ Concerned = TypeVar("Concerned", bound=StripeObject)
 
 
 class Change(Sent, Generic[Concerned]):
-    """The object as it is now, and what an update changed in it."""
+    """The object as it is now, and the previous values of the fields that an update changed."""
 
     object: Concerned
     previous_attributes: dict[str, Any] | None = None
 
 
 class EventOf(Sent, Generic[Concerned]):
-    """What all events are: `EventOf[PaymentIntent]` for `stripe.payment_intent.*`."""
+    """The envelope of every event: `EventOf[PaymentIntent]` for `stripe.payment_intent.*`."""
 
     id: str
     type: str
@@ -109,7 +109,7 @@ class PaymentIntentEvent(EventOf[PaymentIntent]):
 
 
 class ChargeEvent(EventOf[Charge]):
-    """`stripe.charge.*` but for disputes and refunds, which are objects of their own."""
+    """`stripe.charge.*` except disputes and refunds, which are objects of their own."""
 
 
 class SubscriptionEvent(EventOf[Subscription]):

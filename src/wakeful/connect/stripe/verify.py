@@ -1,4 +1,4 @@
-"""Stripe: Stripe-Signature, with the time and one signature for each secret that is valid now.
+"""Stripe: Stripe-Signature, with the time and one signature for each currently valid secret.
 
 Stripe-Signature: t=1492774577,v1=5257a869…,v1=…,v0=…        HMAC-SHA256 over t "." body, in hexadecimal
 """
@@ -29,7 +29,7 @@ SIGNATURE = "Stripe-Signature"
 
 @dataclass(frozen=True, repr=False)
 class Stripe(Verifier):
-    """The body with the event's id is signed, and the time of this try."""
+    """The body with the event's id is signed, and the time of the attempt."""
 
     name: ClassVar[str] = "stripe"
     secrets: Secrets
@@ -72,11 +72,11 @@ def stripe(secret: GivenSecret, *, tolerance: Duration = TOLERANCE) -> Verifier:
 
 
 def _parts(value: str) -> tuple[str, list[bytes]]:
-    """The time, and the signatures of the scheme v1. Others are for Stripe's own tests."""
+    """The time and the signatures of scheme v1. Other schemes are for Stripe's own tests."""
     pairs = [part.partition("=") for part in value.split(",")]
     timestamps = [text for name, _, text in pairs if name.strip() == "t"]
     signatures = [text for name, _, text in pairs if name.strip() == "v1"]
     if len(timestamps) != 1 or not 0 < len(signatures) <= MOST_SIGNATURES:
-        message = f"{SIGNATURE} does not hold one time (t=) and a signature (v1=)"
+        message = f"{SIGNATURE} does not contain one time (t=) and a signature (v1=)"
         raise Refused(message)
     return timestamps[0], [from_hexadecimal(text, SIGNATURE) for text in signatures]

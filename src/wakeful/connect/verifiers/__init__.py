@@ -1,1 +1,1 @@
-"""Ways to prove who sent a webhook that are no service's own: signatures, credentials, public keys."""
+"""Verification that is not specific to one service: signatures, credentials, public keys."""

@@ -1,4 +1,4 @@
-"""`none`: the explicit word for a webhook that asks nobody who they are."""
+"""`none`: the explicit declaration that a webhook is not verified."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from wakeful.triggers.verifier import Delivered, Verifier, WebhookRequest
 
 
 @dataclass(frozen=True, repr=False)
-class Anybody(Verifier):
-    """Believes everybody."""
+class Unverified(Verifier):
+    """Accepts every request."""
 
     name: ClassVar[str] = "none"
 
     def open(self, where: str) -> None:
-        """There is no secret."""
+        """No secret to resolve."""
 
     def verify(self, request: WebhookRequest) -> None:
-        """Nothing is asked."""
+        """Accept."""
 
     def read(self, request: WebhookRequest) -> Delivered:
         return Delivered(read_body(request))
@@ -34,7 +34,7 @@ class Anybody(Verifier):
 
 
 def none() -> Verifier:
-    """Requests of anybody who knows the address. For senders that can prove nothing, on a network that lets nobody else in; what
-    comes is to be read as what a stranger says.
+    """Accepts requests of anyone who knows the address. For senders that cannot prove anything, on a closed network; treat the
+    data as untrusted.
     """
-    return Anybody()
+    return Unverified()

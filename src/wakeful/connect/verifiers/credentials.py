@@ -1,5 +1,5 @@
-"""`bearer` and `basic`: a sender that shows what it knows with every request. Whoever has seen one request can send others:
-over anything but HTTPS these prove nothing.
+"""`bearer` and `basic`: the sender sends its credentials with every request. Anyone who sees one request can send others, so these
+prove nothing without HTTPS.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Basic(Verifier):
 
     def verify(self, request: WebhookRequest) -> None:
         given = from_base64(_credentials(request, "basic"), HEADER)
-        # Both halves at once: an answer does not tell whether it was the user or the password.
+        # Both halves are compared at once, so that an answer does not tell which of them was wrong.
         expected = [key_of(self.user) + b":" + key for key in self.secrets.as_keys()]
         require_equal(given, expected, what=f"user and password in {HEADER}")
 
@@ -72,13 +72,13 @@ class Basic(Verifier):
 
 def bearer(token: GivenSecret) -> Bearer:
     """Requests with `Authorization: Bearer <token>`. A token proves who sends, not what: events have no id of their own unless
-    the webhook says where it is.
+    the webhook configures one.
     """
     return Bearer(Secrets.of(token, where="bearer", name="token"))
 
 
 def basic(user: str, password: GivenSecret) -> Basic:
-    """Requests with a user and a password, by HTTP Basic."""
+    """Requests with user and password (HTTP Basic)."""
     if not isinstance(user, str) or not user or ":" in user or not user.isprintable():
         message = 'basic: user must be a name without ":", like basic("sender", env("PASSWORD"))'
         raise ConfigError(message)
@@ -86,10 +86,10 @@ def basic(user: str, password: GivenSecret) -> Basic:
 
 
 def _credentials(request: WebhookRequest, scheme: str) -> bytes:
-    """What follows the scheme, after one blank or several."""
+    """The text after the scheme and its blanks."""
     value = required(request, HEADER)
     found, _, credentials = value.partition(" ")
     if found.lower() != scheme or not (credentials := credentials.strip(" ")):
-        message = f"{HEADER} does not hold {scheme.capitalize()} credentials"
+        message = f"{HEADER} does not contain {scheme.capitalize()} credentials"
         raise Refused(message)
     return raw(credentials, HEADER)

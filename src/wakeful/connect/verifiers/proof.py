@@ -1,7 +1,7 @@
-"""What all proofs have in common: a header that must be there, bytes that must be equal, a time that must be near.
+"""Shared checks of verifiers: a header must be present, bytes must be equal, a time must be near.
 
-Comparisons take the same time wherever two values differ, and every secret is tried, whichever fits: how long an answer takes
-tells nothing about the secret.
+Comparisons take constant time, and every secret is tried even after a match: the response time tells nothing about the
+secret.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})+").fullmatch
 
 
 def required(request: WebhookRequest, name: str) -> str:
-    """The value of a header, which must be there. `name` as people write it."""
+    """The value of a header; raises Refused if it is missing. `name` as people write it."""
     value = request.headers.get(name.lower())
     if not value:
         message = f"the header {name} is {'missing' if value is None else 'empty'}"
@@ -38,47 +38,47 @@ def raw(value: str, name: str) -> bytes:
     try:
         return value.encode("latin-1")
     except UnicodeEncodeError:
-        message = f"the header {name} holds characters that no header can hold"
+        message = f"the header {name} contains characters that are not allowed in a header"
         raise Refused(message) from None
 
 
 def require_signature(
     given: Sequence[bytes], keys: Sequence[bytes], content: bytes, *, name: str, algorithm: str = "sha256"
 ) -> None:
-    """Refused, unless one of the signatures was made with one of the keys."""
+    """Raise Refused unless one of the signatures was made with one of the keys."""
     fits = False
     for key in keys:
         expected = hmac.digest(key, content, algorithm)
         for one in given:
             fits |= hmac.compare_digest(one, expected)
     if not fits:
-        message = f"the signature in {name} does not fit: the secret is another one, or the body was changed on its way"
+        message = f"the signature in {name} does not match: the secret is different, or the body was changed on its way"
         raise Refused(message)
 
 
 def require_equal(given: bytes, secrets: Sequence[bytes], *, what: str) -> None:
-    """Refused, unless what was given is one of the secrets."""
+    """Raise Refused unless the given value is one of the secrets."""
     fits = False
     for secret in secrets:
         fits |= hmac.compare_digest(given, secret)
     if not fits:
-        message = f"{what} is not the one that was agreed on"
+        message = f"{what} does not match"
         raise Refused(message)
 
 
 def require_near(sent_at: Microseconds, request: WebhookRequest, tolerance: Microseconds) -> None:
-    """Refused if a request is too old: somebody may have kept it. Too far ahead it would be worth keeping."""
+    """Raise Refused if a request is too old (a replay), or too far in the future (it could be replayed for long)."""
     age = request.received_at - sent_at
     if age > tolerance:
-        message = f"it was sent {readable(age)} before it came, and may be at most {written(tolerance)} old"
+        message = f"it was sent {readable(age)} before it arrived; at most {written(tolerance)} is allowed"
         raise Refused(message)
     if -age > tolerance:
-        message = f"its time is {readable(-age)} ahead: set the clocks, here and there"
+        message = f"its time is {readable(-age)} in the future: check the clocks of both machines"
         raise Refused(message)
 
 
 def seconds_of(text: str, name: str) -> Microseconds:
-    """A time in whole seconds since 1970, in plain digits."""
+    """A time in whole seconds since 1970, in decimal digits."""
     if not _SECONDS(text):
         message = f"the time in {name} is not a number of seconds"
         raise Refused(message)
@@ -86,7 +86,7 @@ def seconds_of(text: str, name: str) -> Microseconds:
 
 
 def from_hexadecimal(text: str, name: str) -> bytes:
-    """`bytes.fromhex` would pass over blanks."""
+    """Decode strictly: `bytes.fromhex` would ignore blanks."""
     if not _HEXADECIMAL(text):
         message = f"the signature in {name} is not hexadecimal"
         raise Refused(message)
@@ -94,20 +94,20 @@ def from_hexadecimal(text: str, name: str) -> bytes:
 
 
 def from_base64(text: str | bytes, name: str) -> bytes:
-    """`b64decode` would pass over what is too much at the end, so that one value could be written in several ways."""
+    """Decode strictly: `b64decode` would ignore excess at the end, so that one value could be written in several ways."""
     given = text.encode("ascii", "replace") if isinstance(text, str) else text
     try:
         found = base64.b64decode(given, validate=True)
     except (binascii.Error, ValueError):
         found = b""
     if not found or base64.b64encode(found) != given:
-        message = f"what {name} holds is not base64"
+        message = f"the value of {name} is not base64"
         raise Refused(message)
     return found
 
 
 def after_prefix(value: str, prefix: str, name: str) -> str:
-    """What follows `sha256=`. Another prefix is another way to sign, which proves nothing here."""
+    """The value after `sha256=`. Another prefix means another scheme, which proves nothing here."""
     if not value.startswith(prefix):
         message = f"the signature in {name} does not begin with {prefix}"
         raise Refused(message)
@@ -121,7 +121,7 @@ def read_tolerance(tolerance: Duration, *, where: str) -> Microseconds:
         message = f"{where}: tolerance: {error}"
         raise ConfigError(message) from None
     if span <= 0:
-        message = f'{where}: tolerance must be longer than nothing, like "5m"'
+        message = f'{where}: tolerance must be longer than zero, like "5m"'
         raise ConfigError(message)
     return span
 
@@ -129,8 +129,8 @@ def read_tolerance(tolerance: Duration, *, where: str) -> Microseconds:
 def aliases_of(
     name: str, request: WebhookRequest, signature: Callable[[WebhookRequest], bytes], *more: str
 ) -> tuple[str, ...]:
-    """A further name of a request: its signature, as bytes, because one signature can be written in several ways. It is kept as
-    a digest, in case the store is read by somebody who should not send. One that a person trusts may have none.
+    """A further identity of a request: its signature, as bytes, because one signature can be written in several ways. It is stored
+    as a digest, so that a reader of the store cannot reuse it. A request that a person trusts may have none.
     """
     try:
         told = signature(request).hex()

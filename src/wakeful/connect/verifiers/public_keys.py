@@ -1,4 +1,4 @@
-"""Signatures of Standard Webhooks with a pair of keys (`v1a`, Ed25519): only the sender can sign, and what stands here is no secret."""
+"""Signatures of Standard Webhooks with a key pair (`v1a`, Ed25519): only the sender can sign; the public key is no secret."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ LENGTH = 32
 
 
 def read_public_key(text: str, *, needed_by: str) -> bytes:
-    """The 32 bytes after `whpk_`. ConfigError for anything else, and without the package that can use them."""
+    """The 32 bytes after `whpk_`. Raises ConfigError for anything else, or if the package cryptography is missing."""
     try:
         key = base64.b64decode(text.removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != LENGTH:
-        message = (
-            f"{needed_by}: what follows {PREFIX} is not a public key, {LENGTH} bytes in base64: copy it again, whole"
-        )
+        message = f"{needed_by}: the text after {PREFIX} is not a public key ({LENGTH} bytes in base64): copy it again completely"
         raise ConfigError(message)
     try:
         import cryptography  # noqa: F401
@@ -31,7 +29,7 @@ def read_public_key(text: str, *, needed_by: str) -> bytes:
 
 
 def fits(key: bytes, signature: bytes, content: bytes) -> bool:
-    """Was this signed by who has the other half of the key?"""
+    """Whether the content was signed with the matching private key."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -1,4 +1,4 @@
-"""What a verified request says, read with distrust all the same: senders have bugs, and pass on what their users type."""
+"""Parses verified requests, still with distrust: senders have bugs and pass on what their users type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,99}").fullmatch
 
 
 def read_body(request: WebhookRequest) -> Any:
-    """Whatever it is: JSON, a form, text, or base64 text of anything else. JSON that is called a form, as `curl -d` does it, is
+    """The body as JSON, form, text, or base64 text for anything else. JSON that is labelled a form, as by `curl -d`, is read as
     JSON.
     """
     content_type = request.headers.get("content-type", "") or PLAIN
@@ -35,12 +35,12 @@ def read_object(body: bytes) -> dict[str, Any]:
     """The JSON object of a body."""
     value = read_json(body, depth=DEPTH_LIMIT, inside=("data",))
     if type(value) is not dict:
-        raise InvalidEvent("data is no JSON object: this sender sends nothing else", field="data")
+        raise InvalidEvent("data is not a JSON object, which this sender always sends", field="data")
     return value
 
 
 def read_form(body: bytes) -> dict[str, Any]:
-    """The fields of a form; one that is there several times is a list."""
+    """The fields of a form; a field that occurs several times is a list."""
     try:
         fields = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=FORM_FIELDS)
     except UnicodeDecodeError:
@@ -65,7 +65,7 @@ def is_form(request: WebhookRequest) -> bool:
 
 
 def within(value: Any, *path: str) -> Any:
-    """What stands in objects inside each other; None where there is nothing, or something else than an object."""
+    """The value at a path of nested objects; None if it is missing or a parent is not an object."""
     for name in path:
         if type(value) is not dict:
             return None
@@ -74,12 +74,12 @@ def within(value: Any, *path: str) -> Any:
 
 
 def word(value: Any) -> str | None:
-    """Text that may be part of a type; None if it is something else."""
+    """Text that may be part of a type; None for anything else."""
     return value if type(value) is str and _WORD(value) else None
 
 
 def required_word(value: Any, field: str) -> str:
-    """Text that the type is made of, which must be there."""
+    """Text that the type is made of; raises InvalidEvent if it is missing."""
     found = word(value)
     if found is None:
         message = f"{field} does not say what happened: it must be a word, like issue_created"
@@ -88,20 +88,20 @@ def required_word(value: Any, field: str) -> str:
 
 
 def label(value: Any) -> str | None:
-    """Text or a whole number as an id or a subject; None if it is something else, or could not be one."""
+    """Text or a whole number as an id or subject; None for anything else, or if it is not usable as one."""
     if type(value) is int:
         return str(value)
     return value if type(value) is str and 0 < len(value) <= TEXT_LIMIT and value.isprintable() else None
 
 
 def moment(value: Any) -> datetime | None:
-    """A time as senders write it: RFC 3339, or seconds since 1970; None if it is something else."""
+    """A time as senders write it: RFC 3339, or seconds since 1970; None for anything else."""
     try:
         if type(value) is int or type(value) is float:
             return datetime.fromtimestamp(value, UTC)
         if type(value) is str:
             found = datetime.fromisoformat(value)
-            # Near the ends of the calendar no other zone can be told.
+            # Near the ends of the calendar the conversion to UTC overflows.
             return found.astimezone(UTC) if found.tzinfo is not None else None
     except (ValueError, OverflowError, OSError):
         pass

@@ -1,4 +1,4 @@
-"""The secrets of one verifier: one, or several while they are being changed. Each is tried, and none is ever shown.
+"""The secrets of one verifier: one, or several during rotation. Each is tried, and none is ever shown.
 
 github(secret=env("GITHUB_SECRET"))
 github(secret=[env("NEW_SECRET"), env("OLD_SECRET")])
@@ -19,16 +19,18 @@ GivenSecret = Secret | Sequence[Secret]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """What a verifier compares with."""
+    """The secrets that a verifier accepts."""
 
     each: tuple[Secret, ...]
 
     @classmethod
     def of(cls, given: GivenSecret, *, where: str, name: str = "secret") -> Secrets:
-        """As they were declared. ConfigError, which repeats none of them, for what cannot be a secret."""
+        """The declared secrets. Raises ConfigError, without repeating any of them, for a value that cannot be a secret."""
         each: tuple[object, ...] = tuple(given) if isinstance(given, list | tuple) else (given,)
         if not each:
-            message = f'{where}: {name} is empty, and anybody could send: give text, env("NAME"), or a list of these'
+            message = (
+                f'{where}: {name} is empty, so any caller would be accepted: give text, env("NAME"), or a list of these'
+            )
             raise ConfigError(message)
         for one in each:
             if not isinstance(one, str | Env):
@@ -40,18 +42,18 @@ class Secrets:
         return cls(cast("tuple[Secret, ...]", each))
 
     def open(self, where: str, name: str = "secret") -> list[str]:
-        """Each of them, read once: ConfigError for one that is not there."""
+        """Each secret, resolved at start. Raises ConfigError if one is missing."""
         found = [reveal(one, needed_by=where) for one in self.each]
         for text in found:
             _refuse_unfit(text, where=where, name=name)
         return found
 
     def reveal(self) -> list[str]:
-        """Each of them, now. ConfigError for one that is gone since the start: that is not the sender's fault."""
+        """Each secret, now. Raises ConfigError if one has disappeared since the start: not the sender's fault."""
         return [one if isinstance(one, str) else one.reveal("verify") for one in self.each]
 
     def as_keys(self) -> list[bytes]:
-        """Each of them as bytes, to sign with."""
+        """Each secret as bytes, to sign with."""
         return [key_of(secret) for secret in self.reveal()]
 
     def __repr__(self) -> str:
@@ -60,19 +62,19 @@ class Secrets:
 
 
 def key_of(secret: str) -> bytes:
-    """The bytes of a secret. An environment variable may hold bytes that are no text."""
+    """The bytes of a secret. An environment variable may hold bytes that are not text."""
     return secret.encode("utf-8", "surrogateescape")
 
 
 def _refuse_unfit(secret: str, *, where: str, name: str) -> None:
     if not secret:
-        message = f"{where}: {name} is empty, and anybody could send: copy it from the sender's settings"
+        message = f"{where}: {name} is empty, so any caller would be accepted: copy it from the sender's settings"
         raise ConfigError(message)
     if secret != secret.strip():
-        message = f"{where}: {name} begins or ends with a blank or a line break: copy it again, without"
+        message = f"{where}: {name} begins or ends with a blank or a line break: copy it again without it"
         raise ConfigError(message)
     try:
         key_of(secret)
     except UnicodeEncodeError:
-        message = f"{where}: {name} holds half of a character: copy it again, whole"
+        message = f"{where}: {name} contains half of a character: copy it again completely"
         raise ConfigError(message) from None

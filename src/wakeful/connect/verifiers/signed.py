@@ -1,4 +1,4 @@
-"""`hmac`: any sender that signs its requests with a shared secret, described by what it signs and where it puts the signature."""
+"""`hmac`: for any sender that signs requests with a shared secret; configured by what is signed and where the signature is."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PARTS = ("body", "timestamp", "method", "path", "header:…")
 _PART = re.compile(r"\{([^{}]*)\}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _TIME = re.compile(r"[0-9]{1,13}").fullmatch
-_MILLISECONDS = 13  # as many digits as milliseconds since 1970 have, from 2001 to 2286
+_MILLISECONDS = 13  # digits of milliseconds since 1970, from 2001 to 2286
 
 
 @dataclass(frozen=True, repr=False)
 class Hmac(Verifier):
-    """A signature over the body, and over whatever else `signed` names."""
+    """A signature over the body and the other parts that `signed` names."""
 
     name: ClassVar[str] = "hmac"
     secrets: Secrets
@@ -119,15 +119,15 @@ def hmac(
     tolerance: Duration = TOLERANCE,
     signed: str | None = None,
 ) -> Verifier:
-    """Requests whose `header` holds the HMAC of what `signed` says: `{body}`, `{timestamp}`, `{method}`, `{path}` and
-    `{header:X-Name}` stand for what came. It is `{timestamp}.{body}` where there is a `timestamp_header`, else `{body}`.
+    """Requests whose `header` contains the HMAC of `signed`, in which `{body}`, `{timestamp}`, `{method}`, `{path}` and
+    `{header:X-Name}` are replaced. Default: `{timestamp}.{body}` with a `timestamp_header`, else `{body}`.
 
-    Without a time in what is signed, and with the id of an event in a header, a request that somebody kept looks like a new one:
-    so what has the same signature is the same event. A sender that means two events by two equal bodies must sign a time.
+    If no time is signed and the event's id is in a header, a replayed request would look like a new one. So requests with the same
+    signature are the same event. A sender that means two events by two equal bodies must sign a time.
     """
     chosen = signed if signed is not None else "{body}" if timestamp_header is None else "{timestamp}.{body}"
     if algorithm not in ALGORITHMS:
-        raise ConfigError(f'hmac: there is no algorithm "{algorithm}".{did_you_mean(str(algorithm), ALGORITHMS)}')
+        raise ConfigError(f'hmac: unknown algorithm "{algorithm}".{did_you_mean(str(algorithm), ALGORITHMS)}')
     if encoding not in {"hex", "base64"}:
         raise ConfigError(f'hmac: encoding must be "hex" or "base64", not "{encoding}"')
     for one, value in (("header", header), ("timestamp_header", timestamp_header)):
@@ -150,13 +150,13 @@ def _check_signed(signed: str, timestamp_header: str | None) -> None:
     parts = _PART.findall(signed)
     for part in parts:
         if part not in PARTS[:-1] and not (part.startswith("header:") and _HEADER_NAME(part.removeprefix("header:"))):
-            raise ConfigError(f'hmac: signed names "{{{part}}}", which there is not.{did_you_mean(part, PARTS)}')
+            raise ConfigError(f'hmac: signed names "{{{part}}}", which is unknown.{did_you_mean(part, PARTS)}')
     if re.search(r"[{}]", _PART.sub("", signed)):
-        raise ConfigError(f'hmac: signed has a brace without its other half: "{signed}"')
+        raise ConfigError(f'hmac: signed has an unmatched brace: "{signed}"')
     if "body" not in parts:
-        raise ConfigError("hmac: signed must name {body}: else anybody could put another body under a signature")
+        raise ConfigError("hmac: signed must name {body}: else any body could be sent with a captured signature")
     if "timestamp" in parts and timestamp_header is None:
-        raise ConfigError("hmac: signed names {timestamp}: say in which header it comes, with timestamp_header=")
+        raise ConfigError("hmac: signed names {timestamp}: name its header with timestamp_header=")
     if "timestamp" not in parts and timestamp_header is not None:
         raise ConfigError(
             "hmac: a time that is not signed proves nothing: name {timestamp} in signed=, or leave it out"

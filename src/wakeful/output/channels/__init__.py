@@ -1,1 +1,1 @@
-"""Where messages can go. Each file is one kind of channel; `wakeful.channels` is where users find them."""
+"""The channels: one file for each kind. Users import them from `wakeful.channels`."""

@@ -1,13 +1,13 @@
 """Where outgoing requests may go: public addresses, and nothing that only this machine or its network can reach.
 
-A URL may come from a setting, a form or a model, and the names in it are answered by whoever owns the domain. So a request
-is looked at twice:
+A URL may come from a setting, a form or a model, and the owner of its domain decides what its name resolves to. So a
+request is checked twice:
 
     declared     http://10.0.0.5/, http://2130706433/      an address in the URL: refused at once
     connecting   hooks.example.org → 93.184.215.14, ::1    all answers of one lookup: any that is not public refuses
 
-and the connection goes to an address out of that same lookup: there is no second one that could answer otherwise.
-`transport.py` is the part that connects.
+and the connection uses an address from that same lookup: there is no second lookup that could answer differently.
+`transport.py` connects.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from wakeful.functions.call import in_thread
 Address = IPv4Address | IPv6Address
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
-REMEDY = "if it is meant, declare it with allow_private=True"
+REMEDY = "if it is intended, declare it with allow_private=True"
 
-# By the registries of special-purpose addresses, in words. Not `is_global` and its relatives: what these say differs from
-# one version of Python to the next.
+# By the registries of special-purpose addresses, in words. Not `is_global` and similar ones: their answers differ
+# between versions of Python.
 _NOT_PUBLIC_4 = tuple(
     (IPv4Network(network), what)
     for network, what in (
@@ -38,7 +38,7 @@ _NOT_PUBLIC_4 = tuple(
         (
             "168.63.129.16/32",
             "the address of a cloud's own services",
-        ),  # public by its number, but each machine has it to itself
+        ),  # a public number, but each machine has it to itself
         ("169.254.0.0/16", "a link-local address, where clouds keep their metadata"),
         ("172.16.0.0/12", "a private address"),
         ("192.0.0.0/24", "a reserved address"),
@@ -67,10 +67,10 @@ _NOT_PUBLIC_6 = tuple(
     )
 )
 _PUBLIC_6 = IPv6Network("2000::/3")
-# IPv6 addresses that stand for an IPv4 one, and how far its 32 bits are from the right end. Forms that nothing uses any more
+# IPv6 addresses that carry an IPv4 address, and how far its 32 bits are from the right end. Obsolete forms
 # (::127.0.0.1, Teredo) are reserved altogether.
 _CARRIERS = (
-    (IPv6Network("::ffff:0:0/96"), 0),  # mapped: the system itself connects by IPv4
+    (IPv6Network("::ffff:0:0/96"), 0),  # mapped: the system itself connects over IPv4
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
     (IPv6Network("2002::/16"), 80),  # 6to4
 )
@@ -79,7 +79,7 @@ _BROKEN = re.compile(r"[\x00-\x20\x7f\\]").search
 
 
 def why_not_public(address: Address) -> str | None:
-    """What kind of address it is, if it is not one that everybody can reach; None for a public one."""
+    """The kind of an address that is not public; None for a public one."""
     if isinstance(address, IPv4Address):
         return next((what for network, what in _NOT_PUBLIC_4 if address in network), None)
     for network, what in _NOT_PUBLIC_6:
@@ -94,7 +94,9 @@ def why_not_public(address: Address) -> str | None:
 
 
 def literal(host: str) -> Address | None:
-    """The address that a host of a URL is, if it is no name: also as 2130706433, 0x7f.1 or 0177.0.0.1, which systems read."""
+    """The address, if a URL's host is one and not a name: also as 2130706433, 0x7f.1 or 0177.0.0.1, which systems
+    accept.
+    """
     try:
         return ip_address(host)
     except ValueError:
@@ -108,7 +110,7 @@ def literal(host: str) -> Address | None:
 
 
 def check_url(url: str, *, where: str, allow_private: bool = False) -> SplitResult:
-    """A URL as it is declared, taken apart; ConfigError if no request shall go there. Names are not looked up."""
+    """A declared URL, split; ConfigError if no request may go there. Names are not looked up."""
     if not isinstance(url, str) or _BROKEN(url):
         message = f"{where}: a URL is a text without spaces, line breaks and backslashes, like https://example.com/hook"
         raise ConfigError(message)
@@ -126,9 +128,7 @@ def check_url(url: str, *, where: str, allow_private: bool = False) -> SplitResu
         message = f"{where}: there is no host in the URL: write it like https://example.com/hook"
         raise ConfigError(message)
     if "@" in parts.netloc:
-        message = (
-            f"{where}: a user or password in the URL would be shown wherever it is: put it into a header, with env(…)"
-        )
+        message = f"{where}: a user or password in the URL would be shown wherever the URL is: put it into a header, with env(…)"
         raise ConfigError(message)
     address = None if allow_private else literal(host)
     if address is not None and (what := why_not_public(address)) is not None:
@@ -138,7 +138,7 @@ def check_url(url: str, *, where: str, allow_private: bool = False) -> SplitResu
 
 
 def shown_url(parts: SplitResult) -> str:
-    """A URL for people and logs: without its query and fragment, where tokens hide."""
+    """A URL for people and logs: without its query and fragment, which may hold tokens."""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
@@ -149,13 +149,13 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def addresses_of(host: str, port: int, *, allow_private: bool = False, resolve: Resolve = resolve) -> list[str]:
-    """One lookup of a host: the addresses to connect to. Persistent if one of them is not public, whichever it is."""
+    """One lookup of a host: the addresses to connect to. Raises Persistent if any of them is not public."""
     found = await resolve(host, port)
     if not allow_private:
         for text in found:
             address = ip_address(text)
             if (what := why_not_public(address)) is not None:
-                message = f"{_spelled(host, address)} is {what}, and nothing is sent there; {REMEDY}"
+                message = f"{_spelled(host, address)} is {what}; nothing is sent there; {REMEDY}"
                 raise Persistent(message)
     return found
 

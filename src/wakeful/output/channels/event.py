@@ -1,7 +1,7 @@
-"""`event("report.ready")`: each message becomes a new event, by the same door as every other one.
+"""`event("report.ready")`: each message becomes a new event, through intake like every other one.
 
-The event's id is the message's, so a delivery that is tried again is a duplicate and starts nothing: from the run that
-sent it to the run that it starts, a message is handled exactly once.
+The event has the message's id, so a retried delivery is a duplicate and starts nothing: from the run that sent it to
+the run that it starts, a message is handled exactly once.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class EventChannel(Channel):
 
     async def open(self, around: Surroundings) -> None:
         if self._accept is not None and self._accept != around.accept:
-            # Otherwise the messages of one app would go in by the door of the other.
-            message = f"{self!r} is in use by another app: declare a channel of its own for each"
+            # Otherwise the messages of one app would enter another.
+            message = f"{self!r} is in use by another app: declare a separate channel for each"
             raise ConfigError(message)
         self._accept = around.accept
 
@@ -46,12 +46,12 @@ class EventChannel(Channel):
 
     async def deliver(self, messages: Sequence[Message]) -> None:
         if self._accept is None:
-            message = f"{self!r} is not open: there is no door that it could send through"
+            message = f"{self!r} is not open: it has no app to send events to"
             raise RuntimeError(message)
         await self._accept([self._event(message) for message in messages])
 
     def _event(self, message: Message) -> Event:
-        """A link in the chain, as one that a run emits by itself."""
+        """The event of a message: a link in the chain, like an event that a run emits."""
         inherited: dict[str, Any] = {}
         if message.envelope:
             cause = from_envelope(message.envelope)
@@ -80,5 +80,5 @@ class EventChannel(Channel):
 
 
 def event(type: str) -> EventChannel:  # noqa: A002 the word of CloudEvents
-    """Each message becomes an event of this type: its data is the body, its subject the message's."""
+    """Each message becomes an event of this type, with the message's body as its data and the message's subject."""
     return EventChannel(type)

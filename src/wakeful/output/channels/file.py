@@ -2,9 +2,9 @@
 
     open ─► lock ─► is the last line whole? ─► one write ─► fsync ─► close
 
-Each batch opens the file anew, so that it may be moved away at any time. The lock is for other workers that write to the
-same file. A crash in the middle of a write leaves half a line; the next batch then begins on a new one, and the messages
-of the half come again. Readers leave out what is not JSON, and what has an id that they have seen.
+Each batch opens the file again, so that it may be moved away at any time. The lock is for other workers that write to
+the same file. A crash in the middle of a write leaves half a line; the next batch then begins on a new line, and the
+messages of that half come again. Readers should skip lines that are not JSON, and ids they have seen.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class File(Channel):
             message = f'file({path!r}): name a file, like file("reports.jsonl")'
             raise ConfigError(message)
         if not isinstance(mode, int) or mode & ~0o666 or mode & FILE != FILE:
-            message = (
-                f"file({path!r}): mode must be one with which this user reads and writes it, like 0o640, not {mode!r}"
-            )
+            message = f"file({path!r}): mode must let this user read and write the file, like 0o640, not {mode!r}"
             raise ConfigError(message)
         self.path = Path(path).expanduser()
         self.mode = mode
@@ -46,7 +44,7 @@ class File(Channel):
         await in_thread(self._append, (lines,), {})
 
     def _append(self, lines: bytes) -> None:
-        """Whatever is wrong with the file, somebody can put it right while the messages wait: it is never for good."""
+        """Append lines. Every error is transient: a person can fix the file while the messages wait."""
         try:
             append(self.path, lines, self.mode)
         except FileNotFoundError:
@@ -56,7 +54,7 @@ class File(Channel):
             message = f"file {self.path}: not writable for the user of this process: change its owner or its mode"
             raise Transient(message) from None
         except IsADirectoryError:
-            message = f"file {self.path}: there is a folder of that name: move it away"
+            message = f"file {self.path}: this is a folder: move it away"
             raise Transient(message) from None
         except OSError as error:
             message = f"file {self.path}: {error.strerror or error}"
@@ -70,18 +68,18 @@ class File(Channel):
 
 
 def file(path: str | os.PathLike[str], *, mode: int = FILE) -> File:
-    """One line of JSON per message, appended to this file. Its folder must be there. `mode` is that of a new file: by default
-    only this user may read it.
+    """One line of JSON for each message, appended to this file. Its folder must exist. `mode` is for a new file: by
+    default only this user may read it.
     """
     return File(path, mode=mode)
 
 
 def append(path: Path, lines: bytes, mode: int = FILE) -> None:
-    """Put whole lines at the end of a file, on a line of their own, and on disk."""
+    """Append whole lines to a file, beginning on a new line; they are on disk when this returns."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            message = "it is a device or a pipe, and not a regular file: move it away"
+            message = "this is a device or a pipe, not a regular file: move it away"
             raise OSError(message)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         size = os.fstat(descriptor).st_size
@@ -94,7 +92,7 @@ def append(path: Path, lines: bytes, mode: int = FILE) -> None:
     finally:
         os.close(descriptor)
     if size == 0:  # a new file: its name must be on disk too
-        with contextlib.suppress(PermissionError):  # a folder that this user may write but not read
+        with contextlib.suppress(PermissionError):  # this user may write to the folder but not read it
             _sync_folder(path.parent)
 
 

@@ -1,11 +1,11 @@
 """`http("https://example.com/hook", secret=env("HOOK_SECRET"))`: each message is one signed POST.
 
     2xx                         delivered
-    429, 408, 5xx, no answer    tried again with the same webhook-id, after Retry-After if the answer says so
+    429, 408, 5xx, no answer    retried with the same webhook-id, after Retry-After if the answer has it
     3xx, other 4xx              a dead letter: the same request would get the same answer
 
-Where requests may go is said in `addresses.py`. Proxies that the environment names are not used: behind one, nobody here
-would see which address is connected to.
+`addresses.py` says where requests may go. Proxies from the environment are not used: behind a proxy this process could
+not see which address is connected to.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from wakeful.stored_errors import storable
 if TYPE_CHECKING:
     import httpx2
 
-ANSWER_LIMIT = 2_000  # bytes of an answer that are read, and characters that are shown of it
-LINGER = 1.0  # seconds for the rest of an answer that says yes; after that its connection is given up
+ANSWER_LIMIT = 2_000  # bytes of an answer that are read, and characters of it that are shown
+LINGER = 1.0  # seconds for the rest of a successful answer; after that its connection is dropped
 OURS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+").fullmatch
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?").fullmatch
@@ -41,7 +41,7 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?").fullmatch
 
 @dataclass(frozen=True, slots=True)
 class Trying:
-    """How long one request may take, and how often it is made."""
+    """How long one request may take, and how often it is retried."""
 
     timeout: Microseconds | None
     attempts: int | None
@@ -82,7 +82,7 @@ class Http(Channel):
                 read_key(one, needed_by=self._where)
 
     async def open(self, around: Surroundings) -> None:  # noqa: ARG002 needs nothing of the app
-        """What is missing in the environment is heard of now, not with the first message."""
+        """Report missing environment variables now, not with the first message."""
         self._keys()
         self._revealed_headers()
         self._ready()
@@ -103,7 +103,7 @@ class Http(Channel):
         headers = {
             **self._revealed_headers(),
             "content-type": "application/json",
-            # The time of the world, which the other side compares it with, and not that of a test's clock.
+            # Real time, which the other side compares it with, and not a test's clock.
             **sign(self._keys(), message.id, int(time.time()), body),
         }
         try:
@@ -118,12 +118,12 @@ class Http(Channel):
             raise ConfigError(f"{self._where}: {error}") from error
 
     async def _judge(self, response: httpx2.Response) -> None:
-        """Raise if the answer does not say yes. Its body is somebody else's text: a little is read, and only to be shown."""
+        """Raise unless the answer is a success. Its body is foreign text: a little of it is read, only to be shown."""
         import httpx2
 
         status = response.status_code
         if response.is_success:
-            # Read to its end, the connection can be used again. It is delivered whether or not that works.
+            # Reading it to the end lets the connection be reused. The message is delivered whether or not that works.
             with suppress(httpx2.TransportError, TimeoutError):
                 async with asyncio.timeout(LINGER):
                     await _beginning(response)
@@ -132,7 +132,7 @@ class Http(Channel):
             leads = _for_people(response.headers.get("location", "nowhere"))
             message = (
                 f"{self._where} answered {status}, a redirect to {leads}: redirects are not followed, "
-                "declare the channel with the address that is meant"
+                "declare the channel with the final address"
             )
             raise Persistent(message)
         words = ""
@@ -170,7 +170,7 @@ class Http(Channel):
         return revealed
 
     def missing(self) -> list[str]:
-        """Each secret is asked by itself, so that all that are missing are named at once."""
+        """Check each secret separately, so that all missing ones are named at once."""
         needed = [(one, "secret") for one in self._secrets]
         needed += [(one, f"header {name}") for name, one in self._headers.items()]
         found = []
@@ -204,10 +204,10 @@ def http(
     attempts: int | None = Channel.attempts,
     backoff: Backoff | Duration = Channel.backoff,
 ) -> Http:
-    """A POST per message, signed by Standard Webhooks if there is a secret: one, or a list while it is being changed.
+    """One POST for each message, signed by Standard Webhooks if there is a secret: one, or a list during a change of
+    secrets.
 
-    Secrets and values of headers are texts, or better `env("NAME")`. `allow_private` lets it reach loopback and private
-    networks.
+    Secrets and header values are texts, or better `env("NAME")`. `allow_private` allows loopback and private networks.
     """
     return Http(url, secret, headers, allow_private=allow_private, timeout=timeout, attempts=attempts, backoff=backoff)
 
@@ -241,12 +241,12 @@ def _read_headers(given: Mapping[Any, Any], where: str) -> dict[str, Secret]:
 
 def _check_value(name: str, value: str, where: str) -> None:
     if not _HEADER_VALUE(value):
-        message = f"{where}: the header {name} is empty, or holds a line break, a space at an end, or other characters than ASCII: look at its value"
+        message = f"{where}: the header {name} is empty, or has a line break, a space at an end, or non-ASCII characters: check its value"
         raise ConfigError(message)
 
 
 async def _beginning(response: httpx2.Response) -> bytes:
-    """The first bytes of an answer, as they came: what is packed stays packed, so that little cannot become much."""
+    """The first bytes of an answer, without unpacking them: a small compressed answer must not become a large one."""
     beginning = b""
     async for part in response.aiter_raw():
         beginning += part
@@ -256,6 +256,6 @@ async def _beginning(response: httpx2.Response) -> bytes:
 
 
 def _for_people(text: str) -> str:
-    """Somebody else's text, in one line that cannot steer a terminal."""
+    """Foreign text on one line, without control characters that could affect a terminal."""
     line = " ".join(storable(text[:ANSWER_LIMIT]).split())
     return "".join(character if character.isprintable() else "�" for character in line)

@@ -1,4 +1,4 @@
-"""`log()`: a line in the log for each message. For a first look, and where a log collector is the way to people."""
+"""`log()`: one log line for each message. For a first look, or if a log collector passes messages on to people."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class Log(Channel):
 
 
 def log(*, level: Level = "info") -> Log:
-    """A structured log line per message, at this level."""
+    """One structured log line for each message, at this level."""
     return Log(level)

@@ -1,4 +1,6 @@
-"""A message as the other side reads it: one JSON object. The same bytes at every try, so a repetition is easy to see."""
+"""A message as the other side reads it: one JSON object, with the same bytes at every try, so that repetitions are
+visible.
+"""
 
 from __future__ import annotations
 

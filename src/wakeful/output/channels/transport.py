@@ -1,10 +1,10 @@
-"""A transport for httpx2 that connects only to addresses that may be connected to.
+"""A transport for httpx2 that connects only to allowed addresses.
 
     client ─► GuardedTransport ─► pool ─► GuardedBackend ─► addresses_of(host) ─► connect to one of these
                                     └───► TLS, with the name that the URL has
 
-The check is in the place that opens sockets, so nothing gets around it: not a spelling, not a redirect, not a name that
-answers differently the second time. Host header, SNI and the certificate's name are still those of the URL.
+The check is where sockets are opened, so nothing bypasses it: no other spelling, no redirect, no name that resolves
+differently the second time. Host header, SNI and the certificate's name are still those of the URL.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FAILURES = (
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens connections, after one look at where they lead. Sockets of this machine, which have a path, it does not open."""
+    """Opens connections after checking where they lead. It opens no Unix sockets."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
                 try:
                     addresses = await addresses_of(host, port, allow_private=self._allow_private, resolve=self._resolve)
                 except (OSError, UnicodeError) as error:
-                    message = f"{host} cannot be looked up: {error}"
+                    message = f"{host} cannot be resolved: {error}"
                     raise httpcore2.ConnectError(message) from error
                 return await self._first(host, addresses, port, scope, local_address, socket_options)
         except TimeoutError as error:
@@ -75,7 +75,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None,
     ) -> httpcore2.AsyncNetworkStream:
-        """The first address that answers. Each has its share of the time that is left: a silent one leaves some to the rest."""
+        """Connect to the first address that answers. Each gets its share of the time left, so that a silent one leaves
+        some for the rest.
+        """
         reasons = []
         for place, address in enumerate(addresses):
             until = scope.when()
@@ -90,9 +92,9 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """What to hand a client: `httpx2.AsyncClient(transport=GuardedTransport(), trust_env=False)`.
+    """A transport for a client: `httpx2.AsyncClient(transport=GuardedTransport(), trust_env=False)`.
 
-    There is no proxy: with one, the address that is connected to would be the proxy's, and the check would see nothing.
+    It supports no proxy: the connection would go to the proxy's address, and the check would see nothing.
     """
 
     def __init__(self, backend: GuardedBackend | None = None) -> None:
@@ -128,7 +130,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class _Stream(httpx2.AsyncByteStream):
-    """The body of an answer, as it comes."""
+    """The body of an answer, as it arrives."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
@@ -144,7 +146,7 @@ class _Stream(httpx2.AsyncByteStream):
 
 @contextmanager
 def _as_httpx() -> Iterator[None]:
-    """The pool's errors as those of the client, which have the same names."""
+    """Raise the pool's errors as the client's, which have the same names."""
     try:
         yield
     except _FAILURES as error:

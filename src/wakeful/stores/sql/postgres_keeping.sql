@@ -95,9 +95,6 @@ delete from wakeful_caller where run_seq = any(cast(:run_seq as bigint[]))
 -- remove_approvals(run_seq) bulk --
 delete from wakeful_approval where run_seq = any(cast(:run_seq as bigint[]))
 
--- remove_callers(run_seq) bulk --
-delete from wakeful_caller where run_seq = any(cast(:run_seq as bigint[]))
-
 -- remove_decisions(event_seq, run_seq) bulk --
 delete from wakeful_decision decision using unnest(cast(:event_seq as bigint[]), cast(:run_seq as bigint[])) as given (event, run)
 where decision.event_seq = any(array[given.event]) and decision.run_seq = given.run

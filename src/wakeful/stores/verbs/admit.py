@@ -21,7 +21,7 @@ from typing import NamedTuple
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
-from wakeful.model import Flow, Outcome, RunState
+from wakeful.model import Flow, RunOutcome, RunState
 from wakeful.stores.lanes import Lane
 from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.entry import Entry
@@ -30,7 +30,7 @@ from wakeful.stores.verbs.once import take_once
 from wakeful.stores.verbs.waits import Woken, answer_of, tell
 
 TOGETHER = "together with earlier events"
-SUPERSEDED = to_json(Outcome("cancelled")).decode()
+SUPERSEDED = to_json(RunOutcome("cancelled")).decode()
 
 
 @dataclass(slots=True)

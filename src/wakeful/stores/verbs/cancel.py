@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import CancelAsked, ClaimLost
-from wakeful.model import FINAL_RUN_STATES, Claim, Outcome, RunState
+from wakeful.model import FINAL_RUN_STATES, Claim, RunOutcome, RunState
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRun, Others, Ready, stands_for
 from wakeful.stores.tampered import plain
@@ -75,7 +75,7 @@ class FinishCancelled(OfRun[None]):
 
     app: str
     reason: str
-    outcome: Outcome
+    outcome: RunOutcome
 
     ended = stands_for("claim")
 
@@ -296,10 +296,12 @@ def by_failure(identifier: str) -> str:
 def _outcome_of(run: RunToCancel) -> str:
     """A committed outcome stays; a held output is dropped."""
     told = (
-        Outcome("cancelled") if run.outcome is None else Outcome(**{**from_json(run.outcome), "execution": "cancelled"})
+        RunOutcome("cancelled")
+        if run.outcome is None
+        else RunOutcome(**{**from_json(run.outcome), "execution": "cancelled"})
     )
     if run.committed_at is None:
-        told = Outcome("cancelled", told.verification)
+        told = RunOutcome("cancelled", told.verification)
     return to_json(told).decode()
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
-from wakeful.model import Claim, Outcome, StateRead, Step
+from wakeful.model import Claim, RunOutcome, StateRead, Step
 from wakeful.stores.judging import Judge
 from wakeful.stores.request import ANYTHING, Others, Ready, Request, stands_for
 from wakeful.stores.transaction import Row, Transaction
@@ -286,7 +286,7 @@ def _claim_of(row: Sequence[object], request: ClaimRuns) -> Claim:
         expires_at,  # type: ignore[arg-type]
         envelope,  # type: ignore[arg-type]
         data,  # type: ignore[arg-type]
-        None if committed is None else Outcome(**from_json(committed)),  # type: ignore[arg-type]
+        None if committed is None else RunOutcome(**from_json(committed)),  # type: ignore[arg-type]
         key=key,  # type: ignore[arg-type]
         gathered=gathered,  # type: ignore[arg-type]
         version=version,  # type: ignore[arg-type]

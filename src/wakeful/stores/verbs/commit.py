@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic_core import from_json, to_json
 
 from wakeful.errors import CancelAsked, ClaimLost, StateChanged
-from wakeful.model import Claim, Delivery, Effect, Outcome
+from wakeful.model import Claim, Delivery, Effect, RunOutcome
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready, stands_for
@@ -44,7 +44,7 @@ class CommitRun(OfRun[None]):
 
     app: str
     output: str
-    outcome: Outcome
+    outcome: RunOutcome
     then: Literal["done", "running", "held"] = "done"
     deliveries: list[Delivery] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -81,7 +81,7 @@ class CommitRun(OfRun[None]):
 class CloseRun(OfRun[None]):
     """Finish a committed run that has released all its staged effects. Refused if the claim is lost."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     output: str | None = None  # for the run that called it
     woken: list[tuple[str, str]] = field(default_factory=list)
     well_again: bool = False  # as in FinishRun

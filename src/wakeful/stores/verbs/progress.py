@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import CancelAsked, ClaimLost, LockLost
-from wakeful.model import VERIFIED, WENT_WELL, AttemptOutcome, Claim, Decision, Outcome, Step
+from wakeful.model import VERIFIED, WENT_WELL, AttemptOutcome, Claim, Decision, RunOutcome, Step
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.judging import Judge
 from wakeful.stores.lanes import Lanes
@@ -52,7 +52,7 @@ class FinishRun(OfRun[None]):
     output: str | None = None
     error: str | None = None
     reason: str | None = None
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunOutcome = field(default_factory=RunOutcome)
     failed: bool = False
     expired: bool = False
     alarm: Alarm | None = None

@@ -1,1 +1,1 @@
-"""Files that appear, change and go, as events."""
+"""Events for files that appear, change or disappear."""

@@ -1,7 +1,7 @@
-"""What a file holds, read in pieces: one that is huge is put aside between two slices, so that others have their turn.
+"""Reads the content of a file in slices, so that a huge one can be put aside to let others have their turn.
 
-Between a look and this anything may have happened to the name. So a file is opened without following a link, in no folder of its path
-either; without waiting, should it be a pipe by now; and what was opened must look as the file did from outside.
+Between a look and the reading, anything may have happened to the name. So the file is opened without following links, also not in
+the folders of its path; without blocking, in case it is a pipe now; and the opened file must have the same stat as before.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Stopped(Exception):
-    """Nobody waits for the answer any more."""
+    """The caller no longer waits for the result."""
 
 
 def open_file(root: str, path: str, *, follow: bool) -> int:
-    """A descriptor of the file at that path below the root. OSError: it cannot be opened, or a link is on the way."""
+    """A descriptor of the file at that path below the root. Raises OSError if it cannot be opened or a link is on the way."""
     if follow:
         return os.open(os.path.join(root, path), _FILE)
     *folders, name = path.split("/")
@@ -41,18 +41,18 @@ def open_file(root: str, path: str, *, follow: bool) -> int:
 
 
 class Contents:
-    """A file that is being read. It reads no more than the file had at the beginning: one that grows as fast would never end."""
+    """A file being read. It reads at most the size at the beginning: a file that grows as fast would never end."""
 
     def __init__(self, descriptor: int, sight: Sight) -> None:
-        """`sight` is how it looked from outside."""
+        """`sight` is the stat taken before opening."""
         self._descriptor = descriptor
         self._sight = sight
         self._digest = hashlib.sha256()
         self.left = sight.size
-        self.same = sight_of(os.fstat(descriptor)) == sight  # as it looked from outside, until now
+        self.same = sight_of(os.fstat(descriptor)) == sight  # whether it is still the file that was seen
 
     def read(self, most: int, *, within: float = float("inf"), stopped: Callable[[], bool]) -> bool:
-        """Read on: so many bytes, for about so many seconds. True: it is over; the file has been read, or is not the same."""
+        """Read on, up to that many bytes or about that many seconds. True: done; the file was read, or is not the same."""
         until = time.monotonic() + within
         while self.same and most > 0 and time.monotonic() < until:
             if stopped():

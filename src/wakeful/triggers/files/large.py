@@ -1,7 +1,7 @@
-"""Large files that are being read, a slice at a time, in an order that lets none of them wait for all others.
+"""Large files that are being read, one slice at a time, in an order in which none waits for all others.
 
-The turns go to the one that came first, and to the one with the least left to read, by turns: so a file of some megabytes is not held
-up by one of many gigabytes, and that one gets half of all turns all the same.
+Turns alternate between the file that came first and the file with the least left to read. So a file of some megabytes does not wait
+for one of many gigabytes, which still gets half of all turns.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Generic, TypeVar
 from wakeful.triggers.files.contents import Contents
 from wakeful.triggers.files.sight import Sight
 
-MOST_OPEN = 8  # files of one source that are open at a time
+MOST_OPEN = 8  # open files of one source at a time
 
 C = TypeVar("C")
 
 
 @dataclass(slots=True)
 class Large(Generic[C]):
-    """One of them; it is opened at its first turn."""
+    """One large file; it is opened at its first turn."""
 
     candidate: C
     sight: Sight
@@ -32,10 +32,10 @@ class Large(Generic[C]):
 
 
 class LargeFiles(Generic[C]):
-    """Those of one source."""
+    """The large files of one source."""
 
     def __init__(self) -> None:
-        self._files: dict[str, Large[C]] = {}  # the first one came first
+        self._files: dict[str, Large[C]] = {}  # in order of arrival
         self._least = False
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class LargeFiles(Generic[C]):
         self._files[path] = large
 
     def next(self) -> tuple[str, Large[C]] | None:
-        """Whose turn it is."""
+        """The file whose turn it is."""
         if not self._files:
             return None
         self._least = not self._least
@@ -62,7 +62,7 @@ class LargeFiles(Generic[C]):
         return min(some.items(), key=lambda one: one[1].left)
 
     def drop(self, path: str) -> C:
-        """It is read, or of no interest any more."""
+        """Remove a file that has been read or is no longer of interest."""
         large = self._files.pop(path)
         if large.contents is not None:
             large.contents.close()

@@ -1,13 +1,13 @@
-"""What is known of each file, and which events follow from how it is now. Nothing here looks at a disk.
+"""What is known about each file, and the events that follow from its present state. Nothing here reads a disk.
 
-    not known, or gone ──► there                              created
-    there ──► there, and holds something else                 changed
-    there ──► there, holds the same, was away in between      deleted, created
-    there ──► there, holds the same                           nothing
-    there ──► gone                                            deleted
-    there, never read (it was no news) ──► there, read        nothing, if it looks the same; else changed
+    unknown, or gone ──► exists                               created
+    exists ──► exists, other content                          changed
+    exists ──► exists, same content, was away in between      deleted, created
+    exists ──► exists, same content                           nothing
+    exists ──► gone                                           deleted
+    exists, never read (not news) ──► exists, read            nothing if its stat is the same; else changed
 
-The version of a path rises by one with each of them, and never falls: `path@version` is one event for ever.
+Each event raises the version of its path by one; it never falls. So `path@version` identifies one event forever.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from wakeful.triggers.files.sight import Sight
 FileOperation = Literal["created", "changed", "deleted"]
 OPERATIONS: tuple[FileOperation, ...] = get_args(FileOperation)
 DOUBTFUL = "?"
-UNREAD = "unread"  # in the place of a digest
+UNREAD = "unread"  # stands in place of a digest
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A path as it was told last. Not `sure`: it was read so soon after its last change that a further one would look the same."""
+    """A path as last reported. Not `sure`: it was read so soon after its last change that another change could look the same."""
 
     version: int
     sight: Sight
@@ -43,7 +43,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """Something that happened to a file. A deleted one is as it was last seen."""
+    """One change of a file. A deleted file is described as it was last seen."""
 
     path: str
     operation: FileOperation
@@ -63,7 +63,7 @@ class FileLedger:
     """All paths of a source."""
 
     paths: dict[str, Known] = field(default_factory=dict)
-    folders: Counter[str] = field(default_factory=Counter)  # with how many files that are there
+    folders: Counter[str] = field(default_factory=Counter)  # number of existing files in each folder
 
     @classmethod
     def of(cls, items: Iterable[Item]) -> FileLedger:
@@ -80,7 +80,7 @@ class FileLedger:
         return (path for path, known in self.paths.items() if not known.gone)
 
     def is_old_news(self, path: str, sight: Sight | None) -> bool:
-        """Can nothing have happened, going by how it looks?"""
+        """Whether, judging by its stat, nothing can have happened."""
         known = self.paths.get(path)
         if sight is None:
             return known is None or known.gone
@@ -91,7 +91,7 @@ class FileLedger:
         return [] if known is None or known.gone else [self._tell(path, "deleted", known.sight, known.digest)]
 
     def seen(self, path: str, sight: Sight, digest: str, *, sure: bool = True, away: bool = False) -> list[FileChange]:
-        """It is there and complete. `away`: it certainly was not, for a moment."""
+        """The file exists and is complete. `away`: it is certain that it was missing for a moment."""
         known = self.paths.get(path)
         if known is None or known.gone:
             return [self._tell(path, "created", sight, digest, sure=sure)]
@@ -104,7 +104,7 @@ class FileLedger:
 
     def write(self, path: str, known: Known) -> None:
         before, self.paths[path] = self.is_there(path), known
-        if before == known.gone:  # it came, or it went
+        if before == known.gone:  # it appeared or disappeared
             place = path
             while place:
                 place = place.rpartition("/")[0]

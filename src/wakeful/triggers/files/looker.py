@@ -1,11 +1,11 @@
-"""Looks at the files of a pattern: who changed, and is it complete? Works in a thread; knows neither events nor a store.
+"""Finds out which files of a pattern have changed and are complete. Works in a thread; knows neither events nor a store.
 
-    hint, walk ──► candidate ──(as it is for `settle`)──► read ──► ledger ──► changes
-                       ▲                                   │
-                       └──── it changed in the meantime ◄──┘        large files are read in slices, between two looks at all others
+    hint, walk ──► candidate ──(unchanged for `settle`)──► read ──► ledger ──► changes
+                       ▲                                    │
+                       └──── it changed in the meantime ◄───┘        large files are read in slices, between looks at all others
 
-A folder that is not there says nothing about its files: a disk that is not mounted has not lost them. So before any file is
-told to be deleted, its folder must be the one that was opened.
+A missing folder says nothing about its files: an unmounted disk has not lost them. So before any file is reported as deleted, its
+folder must still be the one that was opened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wakeful.triggers.files.contents import Contents, Stopped, open_file
 from wakeful.triggers.files.large import Large, LargeFiles
 from wakeful.triggers.files.ledger import UNREAD, FileChange, FileLedger, Known
 from wakeful.triggers.files.mounts import mount_of
-from wakeful.triggers.files.pattern import Pattern
+from wakeful.triggers.files.pattern import FilePattern
 from wakeful.triggers.files.seen import LINK, SIZE, Candidate, FilesSeen, unfit
 from wakeful.triggers.files.sight import Sight, look
 from wakeful.triggers.files.walk import Walked, walk
@@ -33,28 +33,28 @@ from wakeful.triggers.source import SourceTrouble, Unreadable
 
 MOST = 1_000
 MOST_BYTES = 64 << 20
-LARGE = 8 << 20  # what is larger is read in slices
-SLICE, SLICE_TAKES = 32 << 20, 0.1  # bytes and seconds, whichever is over first
-LINKS = frozenset({errno.ELOOP, errno.ENOTDIR})  # what the operating system says of a link on the way
+LARGE = 8 << 20  # larger files are read in slices
+SLICE, SLICE_TAKES = 32 << 20, 0.1  # bytes and seconds; the first limit reached ends a slice
+LINKS = frozenset({errno.ELOOP, errno.ENOTDIR})  # errors of the operating system for a link on the way
 WALK_EVERY = 60.0
-WALK_SHARE = 50  # of the time, at most one part in so many is spent on walks
-MANY_HINTS = 1_000  # of so many at once the operating system may have dropped some
+WALK_SHARE = 50  # walks take at most one part in this many of the time
+MANY_HINTS = 1_000  # beyond this many at once, the operating system may have dropped some
 SOON = 1.0
 LOOK_AGAIN_AFTER = 0.05
-# Two changes that are closer to each other than this can bear the same time.
+# Two changes closer together than this can have the same timestamp.
 TICK = 0.1
-# How far the clock of another machine may be off before it is taken for a lie.
+# How far the clock of another machine may differ before its times are ignored.
 OTHER_CLOCKS = 3600.0
-# What takes longer than this, because it must or because somebody writes on and on, is not on its way.
+# A file that takes longer than this, because it is huge or is written on and on, does not count as on its way.
 PATIENCE = 30.0
 
 
 class Looker:
-    """One opening of a source: from `open` on, until it is stopped."""
+    """One opening of a source: from `open` until it is stopped."""
 
     def __init__(
         self,
-        pattern: Pattern,
+        pattern: FilePattern,
         ledger: FileLedger,
         *,
         settle: float,
@@ -65,8 +65,8 @@ class Looker:
         max_size: int | None = None,
         times: Callable[[], tuple[float, float]] = lambda: (time.monotonic(), time.time()),
     ) -> None:
-        """`walk_every`: nobody gives hints. `known_already`: what is there at the first look is taken as told. `mount` is the
-        mount point of the folder, when it was last open. `times` are those for waiting, and those that files bear.
+        """`walk_every`: there are no hints. `known_already`: files found by the first look count as reported. `mount` is the mount
+        point of the folder when it was last open. `times` returns the clock for waiting and the clock of file times.
         """
         self.pattern = pattern
         self.ledger = ledger
@@ -87,8 +87,8 @@ class Looker:
         self._order: list[tuple[float, str]] = []
         self._walk_at = 0.0
         self._folders_again: list[tuple[float, str]] = []
-        self._hints = 0  # since everything was last looked at
-        self._told: dict[str, str] = {}  # what could not be read, and why
+        self._hints = 0  # since the last walk over everything
+        self._told: dict[str, str] = {}  # refused paths, with the reason
 
     @property
     def where(self) -> str:
@@ -96,7 +96,7 @@ class Looker:
 
     @property
     def next_at(self) -> float:
-        """When there is something to do, if nobody gives a hint."""
+        """When there is something to do, if no hint comes."""
         if self._large:
             return 0.0
         first = [at for at, _ in (*self._order[:1], *self._folders_again[:1])]
@@ -108,7 +108,7 @@ class Looker:
 
     @property
     def busy(self) -> bool:
-        """Will something come by itself, soon?"""
+        """Whether something will come soon without a further change."""
         now = self._times()[0]
         early, late = now - self._settle - PATIENCE, now + PATIENCE
         if any(not one.changed or one.began > early for one in self._large.candidates()):
@@ -116,7 +116,7 @@ class Looker:
         return any(one.began > early and one.due < late for one in self._candidates.values())
 
     def open(self) -> None:
-        """SourceTrouble: it cannot be looked at."""
+        """Check and remember the folder. Raises SourceTrouble if it cannot be listed."""
         root = self.pattern.root
         try:
             found = os.stat(root)
@@ -131,25 +131,25 @@ class Looker:
         mount = mount_of(root)
         if self._mount not in {None, mount} and empty and len(self._mount or "") > len(mount):
             message = (
-                f"{self.where}: nothing is mounted at {self._mount}, as it was when the files were last read: mount it. They do "
-                f"not count as deleted. If {root} is meant to be empty and without it, put any file there"
+                f"{self.where}: nothing is mounted at {self._mount}, unlike when the files were last read: mount it. They do "
+                f"not count as deleted. If {root} is meant to be empty and not mounted, put any file there"
             )
             raise SourceTrouble(message)
         self._mount_told = self._mount == mount
         self._mount = mount
         single = os.path.join(root, *self.pattern.parts)
         if os.path.isdir(single):
-            message = f'{self.where}: that is a folder: write "{single}/*" for the files in it'
+            message = f'{self.where}: this is a folder: write "{single}/*" for the files in it'
             raise SourceTrouble(message)
 
     def close(self) -> None:
-        """Let go of the files that are being read. Waits for a look that is under way, which ends soon."""
+        """Close the files being read. Waits for a look in progress, which ends soon."""
         self.stopped = True
         with self._at_work:
             self._large.close()
 
     def look(self, hints: Hints, *, everything: bool = False) -> FilesSeen:
-        """Take hints, or walk over everything, and tell what is complete by now; some of it, if it is much."""
+        """Process hints, or walk over everything, and report the files that are complete now; only a part, if there are many."""
         with self._at_work:
             if self.stopped:
                 raise Stopped
@@ -157,7 +157,7 @@ class Looker:
 
     def _look(self, hints: Hints, *, everything: bool) -> FilesSeen:
         now = self._times()[0]
-        self._be_there()
+        self._check_folder()
         placed = renamed_into_place(hints)
         for path, away in self._hinted_paths(hints, now).items():
             self._notice(path, away=away, placed=os.path.join(self.pattern.root, path) in placed)
@@ -176,7 +176,7 @@ class Looker:
                 self._expect(path, candidate, candidate.due)
         self._read_on(seen)
         if gone:
-            self._be_there()
+            self._check_folder()
             for path in gone:
                 if self._told.pop(path, None) is not None:
                     seen.gone.append(path)
@@ -189,33 +189,33 @@ class Looker:
 
     # where
 
-    def _be_there(self) -> None:
-        """Is the folder still the one that was opened?"""
+    def _check_folder(self) -> None:
+        """Raise SourceTrouble unless the folder is still the one that was opened."""
         try:
             found = os.stat(self.pattern.root)
         except OSError as error:
             raise self._trouble(error) from error
         if (found.st_dev, found.st_ino) != self._folder:
-            message = f"{self.where}: folder {self.pattern.root} was replaced by another; it is opened anew"
+            message = f"{self.where}: folder {self.pattern.root} was replaced by another; it is reopened"
             raise SourceTrouble(message)
 
     def _trouble(self, error: OSError) -> SourceTrouble:
         root = self.pattern.root
         if isinstance(error, FileNotFoundError):
             return SourceTrouble(
-                f"{self.where}: folder {root} is not there: make it, mount it or correct the pattern. Files that were in it do "
-                "not count as deleted; what has changed is found when it is back"
+                f"{self.where}: folder {root} is missing: create it, mount it or correct the pattern. Files that were in it do "
+                "not count as deleted; changes are found when it is back"
             )
         if isinstance(error, PermissionError):
             return SourceTrouble(
-                f"{self.where}: folder {root} cannot be listed: give this process the right to read it"
+                f"{self.where}: folder {root} cannot be listed: give this process permission to read it"
             )
         return SourceTrouble(f"{self.where}: folder {root} cannot be read: {words_of(error)}")
 
     # who
 
     def _hinted_paths(self, hints: Hints, now: float) -> dict[str, bool]:
-        """The paths that are meant, and whether each was away."""
+        """The matching paths, and whether each was away."""
         self._hints += len(hints)
         if self._hints > MANY_HINTS:
             self._walk_at = min(self._walk_at, now + SOON)
@@ -235,7 +235,7 @@ class Looker:
             if happened == DELETED and path in self.ledger.folders:
                 self._walk_at = now
             elif happened == ADDED and os.path.isdir(whole) and not os.path.islink(whole):
-                # What is put into a new folder before that is watched is not heard of.
+                # Files put into a new folder before it is watched cause no hint.
                 self._walk_below(path)
                 heapq.heappush(self._folders_again, (now + SOON, path))
         return paths
@@ -254,7 +254,7 @@ class Looker:
         try:
             self._compare(walk(self.pattern, folder, follow=self._follow), there=())
         except OSError:
-            pass  # it is gone again, or the next walk over everything says what is the matter with it
+            pass  # it is gone again, or the next walk over everything reports the problem
 
     def _compare(self, found: Walked, *, there: Iterable[str]) -> None:
         for path, sight in found.files.items():
@@ -269,22 +269,22 @@ class Looker:
     # when
 
     def _notice(self, path: str, *, away: bool = False, folder: bool = False, placed: bool = False) -> None:
-        """Something may have happened to it. `placed`: it may have got its name just now, and have been complete before."""
+        """Make a path a candidate. `placed`: it may have just been renamed into place, complete."""
         now, today = self._times()
         candidate = self._candidates.get(path)
         try:
             sight = look(os.path.join(self.pattern.root, path), follow=self._follow)
         except OSError:
-            sight, folder = None, True  # whoever examines it says why
+            sight, folder = None, True  # `_examine` reports why
         if candidate is None and (large := self._large.get(path)) is not None:
             if sight == large.sight:
                 large.candidate.away = large.candidate.away or away
                 return
-            candidate = self._large.drop(path)  # what was read of it is of no use
+            candidate = self._large.drop(path)  # the part already read is useless
             candidate.changed = True
         if candidate is None:
             away = away and self.ledger.is_there(path)
-            refused = sight is None and path in self._told  # that it is gone is news, though nothing was told of it
+            refused = sight is None and path in self._told  # its disappearance is news, though it was never reported
             if not (away or folder or refused) and self.ledger.is_old_news(path, sight):
                 return
             self._expect(path, Candidate(sight, 0.0, now, away), self._complete_at(sight, now, today, placed=placed))
@@ -295,15 +295,15 @@ class Looker:
             self._expect(path, candidate, self._complete_at(sight, now, today))
 
     def _complete_at(self, sight: Sight | None, now: float, today: float, *, placed: bool = False) -> float:
-        """When a file that is not touched any more counts as complete. Its own time may say that this was long ago; and one whose
-        name changed after what it holds, while another name went away, was renamed into its place.
+        """When a file that is no longer touched counts as complete. Its timestamp may show that this was long ago. A file whose name
+        changed after its content, while another name disappeared, was renamed into place.
         """
         if sight is None:
             return now + self._settle
         if placed and sight.touched > sight.modified:
             return now
         age = today - sight.modified / 1e9
-        if not self._hinted and age < OTHER_CLOCKS:  # a network's: its clock is another
+        if not self._hinted and age < OTHER_CLOCKS:  # a network folder: its clock is a different one
             return now + self._settle
         return now + self._settle - min(max(age, 0.0), self._settle)
 
@@ -313,13 +313,13 @@ class Looker:
         heapq.heappush(self._order, (due, path))
 
     def _due(self, most: int) -> list[tuple[str, Candidate]]:
-        """Those whose time has come, taken out."""
+        """Remove and return the candidates that are due."""
         now = self._times()[0]
         taken: list[tuple[str, Candidate]] = []
         while self._order and self._order[0][0] <= now and len(taken) < most:
             due, path = heapq.heappop(self._order)
             candidate = self._candidates.get(path)
-            if candidate is not None and candidate.due == due:  # else it was put off
+            if candidate is not None and candidate.due == due:  # else it was postponed
                 del self._candidates[path]
                 taken.append((path, candidate))
         return taken
@@ -327,7 +327,7 @@ class Looker:
     # what
 
     def _examine(self, path: str, candidate: Candidate, seen: FilesSeen, gone: list[str]) -> int:
-        """Tell what happened to it, or go on waiting; returns how much of it was read."""
+        """Report what happened to a file, or keep waiting; returns the number of bytes read."""
         if self.stopped:
             raise Stopped
         whole = os.path.join(self.pattern.root, path)
@@ -343,7 +343,7 @@ class Looker:
                     self._refuse_link(seen, path)
                     return 0
                 if os.path.isdir(whole):
-                    os.listdir(whole)  # a folder that could not be entered: if it still cannot, this says why
+                    os.listdir(whole)  # raises the reason, if the folder still cannot be entered
                 gone.append(path)
                 return 0
             if not candidate.away and self.ledger.is_old_news(path, sight):
@@ -368,7 +368,7 @@ class Looker:
         return sight.size
 
     def _digest(self, path: str, sight: Sight) -> str | None:
-        """Of what a small file holds; None: it is not the one that was seen, or changed while it was read."""
+        """The digest of a small file; None: it is not the file that was seen, or it changed while it was read."""
         contents = Contents(open_file(self.pattern.root, path, follow=self._follow), sight)
         try:
             while not contents.read(LARGE, stopped=lambda: self.stopped):
@@ -378,7 +378,7 @@ class Looker:
             contents.close()
 
     def _tell(self, seen: FilesSeen, path: str, candidate: Candidate, sight: Sight, digest: str | None) -> None:
-        """What follows from what it holds. None: it is not known, and it is waited for until it stays as it is."""
+        """Report a file by its digest. Without a digest, wait until the file stops changing."""
         now, today = self._times()
         if digest is None:
             candidate.changed, candidate.sight = True, None
@@ -395,30 +395,30 @@ class Looker:
     # large files
 
     def _is_too_large(self, seen: FilesSeen, path: str, sight: Sight) -> bool:
-        """It is not opened then, and listed by its name. What was there at the first look, and is no news, is not even that."""
+        """Whether it exceeds max_size. Then it is not opened, only listed by name; at the first look, if not news, not even that."""
         if self._max_size is None or sight.size <= self._max_size:
             return False
         if self._known_already:
-            self._know_unread(seen, path, sight, sure=True)
+            self._record_unread(seen, path, sight, sure=True)
         else:
             most = in_bytes(self._max_size)
             self._refuse(
-                seen, path, f"is larger than max_size ({most}): it is not read. Raise max_size, or remove it", SIZE
+                seen, path, f"is larger than max_size ({most}) and is not read. Raise max_size, or remove it", SIZE
             )
         return True
 
     def _put_aside(self, seen: FilesSeen, path: str, candidate: Candidate, sight: Sight) -> None:
-        """To be read in slices. Not sure of one that was there at the first look: should this process die, the next one reads it."""
+        """Read it in slices. A file of the first look is stored as not sure: if this process dies, the next one reads it."""
         if self._known_already:
-            self._know_unread(seen, path, sight, sure=False)
+            self._record_unread(seen, path, sight, sure=False)
         self._large.add(path, Large(candidate, sight))
 
-    def _know_unread(self, seen: FilesSeen, path: str, sight: Sight, *, sure: bool) -> None:
+    def _record_unread(self, seen: FilesSeen, path: str, sight: Sight, *, sure: bool) -> None:
         self.ledger.write(path, Known(1, sight, UNREAD, sure=sure))
         self._note(seen, path, [])
 
     def _read_on(self, seen: FilesSeen) -> None:
-        """One slice of one large file, and what follows if that was the last."""
+        """Read one slice of one large file, and report the file if that was the last slice."""
         turn = self._large.next()
         if turn is None:
             return
@@ -429,7 +429,7 @@ class Looker:
                 large.contents = Contents(open_file(self.pattern.root, path, follow=self._follow), large.sight)
             if not large.contents.read(SLICE, within=SLICE_TAKES, stopped=lambda: self.stopped):
                 return
-            # The name may be another file's by now.
+            # The name may belong to another file now.
             same = large.contents.same and look(whole, follow=self._follow) == large.sight
             digest = large.contents.digest if same else None
         except FileNotFoundError:
@@ -450,22 +450,24 @@ class Looker:
         if error.errno in LINKS:
             self._refuse_link(seen, path)
         else:
-            self._refuse(seen, path, f"cannot be read ({error.strerror}): give this process the right to, or remove it")
+            self._refuse(seen, path, f"cannot be read ({error.strerror}): give this process permission, or remove it")
 
     def _refuse_link(self, seen: FilesSeen, path: str) -> None:
         if os.path.isdir(os.path.join(self.pattern.root, path)):
-            reason = "is a link to a folder, and those are not entered: give the folder a files(…) of its own, or remove the link"
+            reason = (
+                "is a link to a folder, which is not entered: give the folder a files(…) of its own, or remove the link"
+            )
         elif self._follow:
-            reason = "is a link that leads nowhere: correct it, or remove it"
+            reason = "is a broken link: correct it, or remove it"
         else:
             reason = (
-                "is a link, or lies behind one, and links are not followed: put the file itself there, or declare "
+                "is a link, or is behind one, and links are not followed: put the file itself there, or declare "
                 "files(…, follow_links=True)"
             )
         self._refuse(seen, path, reason, LINK)
 
     def _refuse(self, seen: FilesSeen, path: str, reason: str, kind: str | None = None) -> None:
-        """Said once, for as long as it is so. `kind` lets one path be listed for several reasons, one after the other."""
+        """Report a refused path once, until the reason changes. `kind` lets one path be listed for several reasons in turn."""
         if self._told.get(path) == reason:
             return
         self._told[path] = reason
@@ -475,7 +477,7 @@ class Looker:
 
 
 def renamed_into_place(hints: Hints) -> set[str]:
-    """Those that appeared while another name went away: a renaming is heard of so, and perhaps something else."""
+    """Names that appeared while another name disappeared: this is how a rename looks, though it may be something else."""
     gone = {path for happened, path in hints if happened == DELETED}
     added = {path for happened, path in hints if happened == ADDED}
     return added - gone if gone - added else set()

@@ -1,11 +1,11 @@
-"""Which files a pattern means: a folder that is there for good, and below it what the rest of the pattern fits.
+"""Which files a pattern matches: a fixed folder, and below it the paths that match the rest of the pattern.
 
     /srv/inbox/**/in-?/*.md          root /srv/inbox, parts ** · in-? · *.md
 
     *      any characters of one name, not across /          ?      one character
-    [abc]  one of these, [!abc] one that is none of them     **     any folders, also none; only between slashes
+    [abc]  one of these, [!abc] any other                    **     any number of folders, or none; only between slashes
 
-As in a shell, a wildcard at the beginning of a name does not stand for a dot: what is hidden must be named as such.
+As in a shell, a wildcard at the beginning of a name does not match a dot: hidden files must be named as such.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _WILD = re.compile(r"[*?\[]")
 _BRACES = re.compile(r"\{[^{}/]*,[^{}/]*\}")
 _PIECES = re.compile(r"\[!?\]?[^\]]*\]|.", re.DOTALL)
 
-# Where in the parts a path may stand: several places at once, because of `**`.
+# Positions in the parts that a path may have reached: several at once, because of `**`.
 Places = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """A pattern, read. Paths are relative to its root and written with slashes."""
+class FilePattern:
+    """A parsed pattern. Paths are relative to its root and written with slashes."""
 
     root: str
     parts: tuple[str, ...]
@@ -42,12 +42,12 @@ class Pattern:
 
     @property
     def whole(self) -> str:
-        """As an absolute pattern."""
+        """The absolute pattern."""
         return os.path.join(self.root, *self.parts)
 
     @property
     def deep(self) -> bool:
-        """Can it mean files in folders below its root?"""
+        """Whether it can match files in folders below its root."""
         return len(self.parts) > 1
 
     @property
@@ -55,7 +55,7 @@ class Pattern:
         return self._spread({0})
 
     def enter(self, places: Places, name: str) -> Places:
-        """Where one stands in a folder of that name; nowhere: nothing in it can be meant."""
+        """The positions reached in a folder of that name; empty: nothing in it can match."""
         reached: set[int] = set()
         for place in places:
             fits = self._fits[place]
@@ -67,12 +67,12 @@ class Pattern:
         return self._spread(reached)
 
     def means(self, places: Places, name: str) -> bool:
-        """Is a file of that name, in the folder where one stands, meant?"""
+        """Whether a file of that name matches, in a folder with these positions."""
         last = self._fits[-1]
         return len(self.parts) - 1 in places and last is not None and last(name)
 
     def fits(self, path: str) -> bool:
-        """Is the file at that path meant?"""
+        """Whether the file at that path matches."""
         *folders, name = path.split("/")
         places = self.start
         for folder in folders:
@@ -80,7 +80,7 @@ class Pattern:
         return self.means(places, name)
 
     def _spread(self, places: Iterable[int]) -> Places:
-        """`**` can stand for no folder at all."""
+        """Add the positions reached because `**` may match no folder at all."""
         spread = set(places)
         for place in sorted(spread):
             while self.parts[place] == ANY_FOLDERS:
@@ -89,12 +89,12 @@ class Pattern:
         return frozenset(spread)
 
 
-def read_pattern(given: object) -> Pattern:
-    """A pattern as it is written in an app. Relative ones begin in the working directory of the process."""
+def read_pattern(given: object) -> FilePattern:
+    """Parse a pattern as written in an app. A relative one starts in the working directory of the process."""
     if isinstance(given, os.PathLike):
         given = os.fspath(given)
     if not isinstance(given, str) or not given.strip():
-        message = f'files({given!r}): the pattern is text, like files("inbox/*.md")'
+        message = f'files({given!r}): the pattern must be text, like files("inbox/*.md")'
         raise ConfigError(message)
     where = f'files("{given if len(given) < 100 else given[:99] + "…"}")'
     _refuse_odd(given, where)
@@ -109,7 +109,7 @@ def read_pattern(given: object) -> Pattern:
         message = f"{where}: the working directory is gone ({error.strerror}): write an absolute path"
         raise ConfigError(message) from None
     if ".." in wild:
-        message = f'{where}: ".." cannot stand behind a wildcard: name the folder itself'
+        message = f'{where}: ".." cannot follow a wildcard: name the folder itself'
         raise ConfigError(message)
     parts = [part for part in (*wild, name) if part != "."]
     if parts[-1] == ANY_FOLDERS:  # everything below
@@ -121,7 +121,7 @@ def read_pattern(given: object) -> Pattern:
             )
             raise ConfigError(message)
         _name_matcher(part, where=where)
-    pattern = Pattern(root, tuple(parts))
+    pattern = FilePattern(root, tuple(parts))
     if len(os.fsencode(pattern.whole)) > LONGEST_PATTERN:
         message = f"{where}: with its folder the pattern is over {LONGEST_PATTERN:,} bytes: use a shorter path"
         raise ConfigError(message)
@@ -130,18 +130,18 @@ def read_pattern(given: object) -> Pattern:
 
 def _refuse_odd(given: str, where: str) -> None:
     if "\0" in given or not given.isprintable():
-        message = f"files({given[:100]!r}): the pattern has characters that cannot be printed"
+        message = f"files({given[:100]!r}): the pattern contains characters that cannot be printed"
         raise ConfigError(message)
     if given.endswith(("/", "/.", "/..")) or given in {".", "..", "~"}:
-        message = f'{where}: that is a folder: write "{given.rstrip("/")}/*" for the files in it'
+        message = f'{where}: this is a folder: write "{given.rstrip("/")}/*" for the files in it'
         raise ConfigError(message)
     if _BRACES.search(given):
-        message = f"{where}: there are no alternatives in braces: give the agent one files(…) for each"
+        message = f"{where}: alternatives in braces are not supported: give the agent one files(…) for each"
         raise ConfigError(message)
 
 
 def _divide(folders: str) -> tuple[str, list[str]]:
-    """The folders before the first wildcard, and those from there on."""
+    """The folders before the first wildcard, and the rest."""
     names = folders.split("/")
     wild = next((number for number, name in enumerate(names) if _WILD.search(name)), len(names))
     fixed = "/".join(names[:wild]) or ("/" if folders.startswith("/") else ".")
@@ -149,7 +149,7 @@ def _divide(folders: str) -> tuple[str, list[str]]:
 
 
 def _name_matcher(part: str, *, where: str = "files") -> Callable[[str], bool]:
-    """Does a name fit one part of a pattern?"""
+    """A function that tells whether a name matches one part of a pattern."""
     if not _WILD.search(part):
         return part.__eq__
     pieces = [_expression(piece, where) for piece in _stars(part)]
@@ -157,13 +157,13 @@ def _name_matcher(part: str, *, where: str = "files") -> Callable[[str], bool]:
     if len(pieces) == 1:
         return _searching(hidden + pieces[0])
     first, *middle, last = pieces
-    # Atomic groups: each piece takes its first fit and never gives it back, as with every glob.
+    # Atomic groups: each piece takes its first match and never gives it back, as in every glob.
     groups = "".join(f"(?>.*?{piece})" for piece in middle)
     return _searching(f"{hidden}{first}{groups}.*{last}")
 
 
 def _stars(part: str) -> list[list[str]]:
-    """The pieces of a part between its stars, each as its own pieces; a star in brackets is an ordinary character."""
+    """The pieces of a part between its stars; a star in brackets is an ordinary character."""
     between: list[list[str]] = [[]]
     for piece in _PIECES.findall(part):
         if piece == "*":

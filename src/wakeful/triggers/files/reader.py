@@ -1,4 +1,4 @@
-"""Reads the files of a pattern: watches first, then looks at everything, then at what it hears of."""
+"""Reads the files of a pattern: first watches, then looks at everything, then at the paths it gets hints for."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from wakeful.intake.cloudevents import from_envelope, to_envelope
 from wakeful.model import Event
 from wakeful.triggers.files.ledger import FileChange, FileLedger, FileOperation
 from wakeful.triggers.files.looker import Looker
-from wakeful.triggers.files.pattern import Pattern
+from wakeful.triggers.files.pattern import FilePattern
 from wakeful.triggers.files.seen import FilesSeen, refusals
-from wakeful.triggers.files.watcher import Hints, Watcher
+from wakeful.triggers.files.watcher import FolderWatcher, Hints
 from wakeful.triggers.mapping import apply_mapping
 from wakeful.triggers.source import Batch, Context, Reader, SourceTrouble, Unreadable
 
@@ -29,7 +29,7 @@ MAPPED = "wakeful-mapping"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What some of the triggers want to be told, and how."""
+    """The events that some of the triggers want, and how to map them."""
 
     source: str
     operations: frozenset[FileOperation]
@@ -37,7 +37,7 @@ class Form:
 
 
 class FilesReader(Reader):
-    """The files of one pattern."""
+    """Reads the files of one pattern."""
 
     kind = "files"
     recovers = True
@@ -45,7 +45,7 @@ class FilesReader(Reader):
     def __init__(
         self,
         name: str,
-        pattern: Pattern,
+        pattern: FilePattern,
         forms: Sequence[Form],
         context: Context,
         *,
@@ -65,9 +65,9 @@ class FilesReader(Reader):
         self._follow_links = follow_links
         self._max_size = max_size
         self._looker: Looker | None = None
-        self._watcher: Watcher | None = None
+        self._watcher: FolderWatcher | None = None
         self._hints: Hints = set()
-        self._missed = False  # something that no hint was given of, perhaps
+        self._missed = False  # hints may have been missed
         self._heard = asyncio.Event()
 
     async def open(self, cursor: str | None) -> None:
@@ -85,14 +85,14 @@ class FilesReader(Reader):
         )
         await asyncio.to_thread(looker.open)
         if self._poll is None:
-            # Before the first look, or what happens between the two would not be heard of.
-            self._watcher = Watcher(self._pattern.root, deep=self._pattern.deep, heard=self._hear)
+            # Watch before the first look, or changes between the two would be missed.
+            self._watcher = FolderWatcher(self._pattern.root, deep=self._pattern.deep, heard=self._hear)
             try:
                 await self._watcher.start()
             except OSError as error:
                 message = (
                     f"{looker.where}: {self._pattern.root} cannot be watched ({error}): raise fs.inotify.max_user_watches and "
-                    'max_user_instances, or look from time to time instead: files(…, poll="5s")'
+                    'max_user_instances, or poll instead: files(…, poll="5s")'
                 )
                 raise SourceTrouble(message) from error
         self._looker = looker
@@ -103,7 +103,7 @@ class FilesReader(Reader):
             message = f"{self.name} is not open"
             raise SourceTrouble(message)
         until = time.monotonic() + within
-        # Whoever wants what is there now does not wait until it is heard of.
+        # A caller that does not wait wants the present state, so do not rely on hints.
         self._missed = self._missed or (not within and not looker.waiting)
         while True:
             self._heard.clear()
@@ -124,14 +124,14 @@ class FilesReader(Reader):
         looker, self._looker = self._looker, None
         self._hints = set()
         if looker is not None:
-            looker.stopped = True  # at once, also if what follows is cut short
+            looker.stopped = True  # at once, in case the next await is cancelled
             await asyncio.to_thread(looker.close)
         if watcher is not None:
             await watcher.stop()
 
     @property
     def waiting(self) -> int:
-        """How many files may have something to tell, once they are complete."""
+        """The number of files that may have something to report once they are complete."""
         return 0 if self._looker is None else self._looker.waiting
 
     @property
@@ -140,12 +140,12 @@ class FilesReader(Reader):
 
     def read_again(self, raw: bytes, headers: Mapping[str, str]) -> list[Event]:
         if MAPPED not in headers:
-            message = "a file is told by itself once it can be read: discard this"
+            message = "a file is reported by itself once it can be read: discard this entry"
             raise SourceTrouble(message)
         event = from_envelope(raw.decode())
         form = next((one for one in self._forms if one.source == event.source), None)
         if form is None:
-            message = f"no agent takes the events of {event.source} any more: discard this"
+            message = f"no agent takes events of {event.source} any more: discard this entry"
             raise SourceTrouble(message)
         apply_mapping(form.mapping, event)
         return [event]
@@ -182,7 +182,7 @@ class FilesReader(Reader):
         return batch
 
 
-def event_of(change: FileChange, pattern: Pattern, source: str) -> Event:
+def event_of(change: FileChange, pattern: FilePattern, source: str) -> Event:
     """The event of a change. Its subject is the file."""
     whole = f"{pattern.root.rstrip('/')}/{change.path}"
     folder, _, name = whole.rpartition("/")
@@ -201,7 +201,7 @@ def event_of(change: FileChange, pattern: Pattern, source: str) -> Event:
 
 
 def moment(nanoseconds: int) -> str | None:
-    """As RFC 3339; None for a time that no calendar has."""
+    """As RFC 3339; None for a time outside the calendar."""
     try:
         return datetime.fromtimestamp(nanoseconds // 1000 / 1e6, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -209,7 +209,9 @@ def moment(nanoseconds: int) -> str | None:
 
 
 def alike(options: Sequence[tuple[object, ...]], *, where: str) -> None:
-    """Triggers that share a reader can have only one way of reading."""
+    """Raise ConfigError unless triggers that share a reader have the same reading options."""
     if len(set(options)) > 1:
-        message = f"{where}: triggers of the same pattern must agree on settle, poll, existing, follow_links and max_size: write them alike"
+        message = (
+            f"{where}: triggers of the same pattern must agree on settle, poll, existing, follow_links and max_size"
+        )
         raise ConfigError(message)

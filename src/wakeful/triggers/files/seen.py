@@ -1,4 +1,4 @@
-"""Paths on their way to being told, what came of looking at them, and why one is refused."""
+"""Paths that wait to be reported, the results of a look, and reasons to refuse a path."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ LINK, SIZE = "link", "max_size"  # kinds of reasons
 
 @dataclass(slots=True)
 class Candidate:
-    """A path that may have something to tell, once it stays as it is."""
+    """A path that may have something to report once it stops changing."""
 
     sight: Sight | None
     due: float
     began: float
-    away: bool = False  # it was removed, as one heard
-    changed: bool = False  # while it was read
+    away: bool = False  # a hint said that it was removed
+    changed: bool = False  # it changed while it was read
 
 
 @dataclass(slots=True)
 class FilesSeen:
-    """What came of looking."""
+    """The results of one look."""
 
     changes: list[FileChange] = field(default_factory=list)
     items: dict[str, Item] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)  # paths that were refused, and are not there any more
-    mount: str | None = None  # of the folder; None: as before
+    gone: list[str] = field(default_factory=list)  # refused paths that no longer exist
+    mount: str | None = None  # mount point of the folder; None: unchanged
 
     @property
     def empty(self) -> bool:
@@ -41,7 +41,7 @@ class FilesSeen:
 
 
 def refusals(raw: bytes) -> list[Unreadable]:
-    """As what a path may have been listed, by its bytes: for each kind of reason."""
+    """The forms in which a path may be in quarantine, by its bytes: one for each kind of reason."""
     return [Unreadable(raw, "", headers) for headers in ({}, {"reason": LINK}, {"reason": SIZE})]
 
 

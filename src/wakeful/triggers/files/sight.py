@@ -1,4 +1,4 @@
-"""What can be seen of a file from outside, which is cheap. What it holds, contents.py reads."""
+"""What a `stat` tells about a file, which is cheap. contents.py reads the content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Sight(NamedTuple):
-    """A file from outside. If all of this is as it was, so is what the file holds; if not, only reading it can tell."""
+    """A file's `stat`. If all of it is unchanged, so is the content; if not, only reading the content can tell."""
 
     size: int
     modified: int  # nanoseconds, as is `touched`
@@ -18,8 +18,8 @@ class Sight(NamedTuple):
 
 
 def look(path: str, *, follow: bool) -> Sight | None:
-    """None: there is no such file, or it is no regular one. OSError: cannot tell. A link is what it points at if links are followed;
-    if not, it says nothing about a file, and that is an OSError too (ELOOP, as the operating system calls it).
+    """The file's `stat`; None: there is no such file, or it is not a regular one. Raises OSError if that is unknown. A link stands for
+    its target if links are followed; if not, it says nothing about a file, and OSError (ELOOP) is raised.
     """
     try:
         found = os.stat(path, follow_symlinks=follow)

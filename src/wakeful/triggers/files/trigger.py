@@ -1,4 +1,4 @@
-"""`files("inbox/*.md", settle="2s")`: wakes an agent when a file is there and complete, has changed, or is gone."""
+"""`files("inbox/*.md", settle="2s")`: wakes an agent when a file is complete, has changed, or was deleted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from wakeful.size import read_size
 from wakeful.triggers.files.ledger import OPERATIONS, FileLedger, FileOperation
 from wakeful.triggers.files.looker import Looker
 from wakeful.triggers.files.mounts import network_of
-from wakeful.triggers.files.pattern import Pattern, read_pattern
+from wakeful.triggers.files.pattern import FilePattern, read_pattern
 from wakeful.triggers.files.reader import FilesReader, Form, alike
 from wakeful.triggers.mapping import Mapping, name_of_mapping, read_mapping
-from wakeful.triggers.options import knows_its_options
+from wakeful.triggers.options import refuse_unknown_options
 from wakeful.triggers.source import Context, Reader, SourceTrouble
 
 LONGEST: Microseconds = 86_400 * SECOND
@@ -30,10 +30,10 @@ SHORTEST_POLL: Microseconds = SECOND // 10
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files that a pattern means, and what of them is to be told."""
+    """The files that a pattern matches, and which of their changes become events."""
 
     written: str
-    pattern: Pattern
+    pattern: FilePattern
     settle: Microseconds
     operations: tuple[FileOperation, ...]
     shared_folder: bool
@@ -60,13 +60,13 @@ class Files:
 
     @property
     def name(self) -> str:
-        """Of what is read: on each machine its own folder, unless they share it."""
+        """The name of the source: each machine has its own folder, unless they share it."""
         host = "" if self.shared_folder else f"/{socket.gethostname()}"
         return f"/files{host}{self.pattern.whole}"
 
     @property
     def source(self) -> str:
-        """Triggers that are told the same share events; one with `data` has events of its own."""
+        """The source of its events. Triggers without `data` share events; one with `data` has events of its own."""
         return self.name if self.data is None else f"{self.name}#{digest(name_of_mapping(self.data), size=4)}"
 
     @property
@@ -82,7 +82,7 @@ class Files:
         for one in sharing:
             if one.data != told[one.source]:
                 message = (
-                    f'files("{self.written}"): two functions for data= go by one name, {name_of_mapping(one.data)}, so that their '
+                    f'files("{self.written}"): two functions for data= have the same name, {name_of_mapping(one.data)}, so their '
                     "events could not be told apart: give each a name of its own"
                 )
                 raise ConfigError(message)
@@ -108,14 +108,14 @@ class Files:
             return [str(trouble)]
         single = os.path.join(self.pattern.root, *self.pattern.parts)
         if not self.follow_links and await asyncio.to_thread(os.path.islink, single):
-            message = f'files("{self.written}"): that is a link, and links are not followed: name the file itself, or add follow_links=True'
+            message = f'files("{self.written}"): this is a link, and links are not followed: name the file itself, or add follow_links=True'
             return [message]
         kind = await asyncio.to_thread(network_of, self.pattern.root)
         if kind is None or self.poll is not None:
             return []
         message = (
-            f'files("{self.written}"): {self.pattern.root} is on a network ({kind}), where changes by other machines are not heard '
-            'of: look from time to time, with poll="5s"'
+            f'files("{self.written}"): {self.pattern.root} is on a network file system ({kind}), where changes by other machines are '
+            'not reported: poll instead, with poll="5s"'
         )
         return [message]
 
@@ -139,7 +139,7 @@ class Files:
         return self._condition.matches(event)
 
 
-@knows_its_options
+@refuse_unknown_options
 def files(
     pattern: str | os.PathLike[str],
     *,
@@ -153,13 +153,14 @@ def files(
     where: str | None = None,
     data: Mapping | None = None,
 ) -> Files:
-    """Wake for files that appear, change or go.
+    """Wake for files that appear, change or disappear.
 
     `pattern`: `*`, `?`, `[abc]`, and `**` for any folders; relative to the working directory. `settle`: a file is complete when
-    it has not changed for so long. `operations`: "created", "changed", "deleted". `shared`: a folder that several machines
-    have, of which one reads it. `follow_links`: a link to a file is that file; else links are listed in quarantine, and nothing behind
-    them is read. `max_size`: larger files are listed there too; None: any size. `poll`: look so often, where changes cannot be watched, as on a network. `existing=False`: what
-    is there at the very first start is no news. `where` is CEL over `data` and `event.*`; `data` maps what the agent gets.
+    it has not changed for this long. `operations`: "created", "changed", "deleted". `shared`: several machines share the folder,
+    and one of them reads it. `follow_links`: a link to a file stands for that file; else links are listed in quarantine and their
+    targets are not read. `max_size`: larger files are listed there too; None: any size. `poll`: look this often, where changes
+    cannot be watched, as on a network. `existing=False`: files that exist at the very first start are not news. `where` is CEL
+    over `data` and `event.*`; `data` maps the data that the agent gets.
     """
     read = read_pattern(pattern)
     shown = f'files("{pattern}")'
@@ -193,7 +194,7 @@ def _read_operations(given: str | Sequence[str], where: str) -> tuple[FileOperat
     for one in named:
         if one not in OPERATIONS:
             hint = did_you_mean(str(one), OPERATIONS)
-            raise ConfigError(f'{where}: operations: there is no "{one}".{hint} There are {", ".join(OPERATIONS)}')
+            raise ConfigError(f'{where}: operations: unknown operation "{one}".{hint} Use {", ".join(OPERATIONS)}')
     if not named:
         raise ConfigError(
             f'{where}: operations is empty: name "created", "changed" or "deleted", or leave it out for all'

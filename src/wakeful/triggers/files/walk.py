@@ -1,4 +1,4 @@
-"""All files that a pattern means, as they are now."""
+"""Lists all files that match a pattern now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 from dataclasses import dataclass, field
 
-from wakeful.triggers.files.pattern import Pattern, Places
+from wakeful.triggers.files.pattern import FilePattern, Places
 from wakeful.triggers.files.sight import Sight, sight_of
 
 LINK = OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -14,13 +14,13 @@ LINK = OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 @dataclass(slots=True)
 class Walked:
-    """What a walk found. Of what is `closed`, nothing can be said: neither that something is there nor that it is not."""
+    """The result of a walk. For `closed` paths it is unknown whether they exist."""
 
     files: dict[str, Sight] = field(default_factory=dict)
-    closed: dict[str, OSError] = field(default_factory=dict)  # folders and files; links that are not followed, too
+    closed: dict[str, OSError] = field(default_factory=dict)  # folders and files; also links that are not followed
 
     def is_hidden(self, path: str) -> bool:
-        """Is it, or a folder that it is in, closed?"""
+        """Whether the path, or a folder on the way to it, is closed."""
         while path:
             if path in self.closed:
                 return True
@@ -28,9 +28,9 @@ class Walked:
         return False
 
 
-def walk(pattern: Pattern, below: str = "", *, follow: bool = False) -> Walked:
-    """The files in the root, or in one folder of it. OSError: that cannot be listed. Folders that are links are never entered; links
-    to files are what they point at, with `follow`.
+def walk(pattern: FilePattern, below: str = "", *, follow: bool = False) -> Walked:
+    """The files in the root, or in one folder of it. Raises OSError if that cannot be listed. Linked folders are never entered; with
+    `follow`, a link to a file stands for its target.
     """
     found = Walked()
     places = pattern.start
@@ -57,11 +57,11 @@ def walk(pattern: Pattern, below: str = "", *, follow: bool = False) -> Walked:
 
 
 def _take(
-    entry: os.DirEntry[str], path: str, places: Places, pattern: Pattern, found: Walked, *, follow: bool
+    entry: os.DirEntry[str], path: str, places: Places, pattern: FilePattern, found: Walked, *, follow: bool
 ) -> Places | None:
-    """Note a file that is meant; where one stands in a folder that is to be entered."""
+    """Record a matching file; for a folder to enter, return the positions in it."""
     try:
-        if entry.is_symlink() and _is_shut(entry, places, pattern, follow=follow):
+        if entry.is_symlink() and _is_unfollowed_link(entry, places, pattern, follow=follow):
             found.closed[path] = LINK
             return None
         if pattern.deep and entry.is_dir(follow_symlinks=False):
@@ -77,8 +77,8 @@ def _take(
     return None
 
 
-def _is_shut(entry: os.DirEntry[str], places: Places, pattern: Pattern, *, follow: bool) -> bool:
-    """Is it a link that would be followed, if links were? Where it leads is not looked at, but for whether that is a folder."""
+def _is_unfollowed_link(entry: os.DirEntry[str], places: Places, pattern: FilePattern, *, follow: bool) -> bool:
+    """Whether this link is relevant but not followed. Of its target, only whether it is a folder is looked at."""
     if pattern.deep and pattern.enter(places, entry.name) and entry.is_dir():
         return True
     return not follow and pattern.means(places, entry.name)

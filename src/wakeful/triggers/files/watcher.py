@@ -1,9 +1,9 @@
-"""Hears from the operating system that something happens in a folder. A hint, no more: what it was, a look will tell.
+"""Receives hints from the operating system that something happened in a folder. A hint is not proof: a look finds out the facts.
 
-A thread of its own, because the library waits in steps; it hands what it heard to the event loop.
+It has a thread of its own, because the library waits in steps; the thread passes the hints to the event loop.
 
-The library enters links to folders: one that leads to `/` would have it watch the whole disk, until the system has no more
-watches. So where there are such links, the folders themselves are watched one by one, and all of them anew once there is another.
+The library follows links to folders: a link to `/` would make it watch the whole disk, until the system runs out of watches. So if
+there are such links, the folders are watched one by one, and the whole watch is rebuilt when a folder is added.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from wakeful.telemetry.logger import logger_of
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
-STEP = 10  # milliseconds, as all of them here
+STEP = 10  # milliseconds, like the next two
 TOGETHER = 50
 WAKE_EVERY = 10_000
 MAKE_AGAIN_AFTER = 1.0
 
 ADDED, MODIFIED, DELETED = 1, 2, 3
 
-Hints = set[tuple[int, str]]  # what happened, and the absolute path
+Hints = set[tuple[int, str]]  # kind of change and absolute path
 
 
-class Watcher:
-    """Watches a folder, and the folders in it if it is to be `deep`."""
+class FolderWatcher:
+    """Watches a folder; with `deep`, also the folders in it."""
 
     def __init__(self, root: str, *, deep: bool, heard: Callable[[Hints | None], None]) -> None:
-        """`heard` is called in the event loop; with None when something may have been missed."""
+        """`heard` is called in the event loop; with None if hints may have been missed."""
         self._root = root
         self._deep = deep
         self._heard = heard
@@ -44,7 +44,7 @@ class Watcher:
         self._log = logger_of(part="files", folder=root)
 
     async def start(self) -> None:
-        """What happens after this is heard. OSError if the folder cannot be watched."""
+        """Start watching: changes after this are reported. Raises OSError if the folder cannot be watched."""
         notify = await asyncio.to_thread(self._make)
         self._thread = threading.Thread(target=self._run, args=(notify,), name=f"watch {self._root}", daemon=True)
         self._thread.start()
@@ -78,8 +78,8 @@ class Watcher:
             notify.close()
 
     def _listen(self, notify: RustNotify) -> RustNotify | None:
-        """Until it is to stop, or until the library gives up, as it does at a name that is not UTF-8, or a folder is new that it does
-        not watch: then with a new one.
+        """Listen until stopped (returns None), or until the library gives up, as it does for a name that is not UTF-8, or a new
+        folder is not watched yet: then returns a new watch.
         """
         from watchfiles._rust_notify import WatchfilesRustInternalError
 
@@ -93,13 +93,13 @@ class Watcher:
                 elif heard == "stop":
                     return None
         except WatchfilesRustInternalError as error:
-            self._log.warning("the watch broke off; it is taken up again, and everything looked at", reason=str(error))
+            self._log.warning("the watch broke off; it is restarted, and everything is checked", reason=str(error))
         notify.close()
         while not self._stop.wait(MAKE_AGAIN_AFTER):
             try:
                 made = self._make()
             except OSError as error:
-                self._log.warning("cannot be watched for now", reason=str(error))
+                self._log.warning("the folder cannot be watched for now", reason=str(error))
             else:
                 self._loop.call_soon_threadsafe(self._heard, None)
                 return made
@@ -107,9 +107,9 @@ class Watcher:
 
 
 def folders_beside_links(root: str) -> list[str] | None:
-    """All folders in a folder, and itself, if there are links to folders among them, which are left out; else None."""
+    """All folders below a folder, and itself, without linked ones, if there are links to folders; else None."""
     found, links = [], False
-    for place, folders, _ in os.walk(root):  # it enters no links
+    for place, folders, _ in os.walk(root):  # does not follow links
         found.append(place)
         links = links or any(os.path.islink(os.path.join(place, one)) for one in folders)
     return found if links else None
