@@ -100,7 +100,7 @@ def test_many_need_another_word(wakeful, desk):
     refused = wakeful("backfill", "app.py", "report", *year, code=2)
     assert "8,760 occurrences are more than 1,000: check with --plan, then add --yes to run all of them" in refused.err
     assert wakeful("runs", "--json").json["runs"] == []
-    assert "would do 8,760 occurrences" in wakeful("backfill", "app.py", "report", *year, "--plan").out
+    assert "would run 8,760 occurrences" in wakeful("backfill", "app.py", "report", *year, "--plan").out
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_many_need_another_word(wakeful, desk):
         (("none", *DAY), "agent none has no schedule", 1),
         (("two", *DAY), "agent two has several schedules, slow, two: choose one with --schedule NAME", 1),
         (("two", *DAY, "--schedule", "slo"), 'Did you mean "slow"?', 1),
-        (("report", "--from", "soon"), '"soon" is no time', 2),
+        (("report", "--from", "soon"), '"soon" cannot be read as a time', 2),
         (
             ("report", "--from", "2026-01-02", "--to", "2026-01-01"),
             "--from 2026-01-02 (2026-01-02T00:00:00Z) is not",

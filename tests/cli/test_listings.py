@@ -98,7 +98,7 @@ def test_runs_by_what_they_touched(wakeful, folder, monkeypatch):
     assert agents("--since", "1h", "--subject", "8842") == ["note"]
     assert agents("--until", "1h") == agents("--until", "yesterday") == []
     assert wakeful("runs", "--subject", "9").out == "no matching runs\n"
-    assert 'runs: --since: "sometime" is no time' in wakeful("runs", "--since", "sometime", code=2).err
+    assert 'runs: --since: "sometime" cannot be read as a time' in wakeful("runs", "--since", "sometime", code=2).err
 
 
 def test_pages(wakeful, worked):

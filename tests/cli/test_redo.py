@@ -99,7 +99,7 @@ def test_many_are_planned_first_and_then_done(wakeful, folder, dead):
     shown = wakeful("replay", "--all", "--plan", "--rate", "max").out
     assert (
         shown
-        == "would replay 3 dead letters as fast as the store allows; 3 confirmed effects (charge 3) would be found and "
+        == "would replay 3 dead letters as fast as the store allows; 3 confirmed effects (charge 3) would be reused, "
         "not repeated\n"
     )
     assert plan["groups"][0]["count"] == 3

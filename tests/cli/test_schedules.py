@@ -132,7 +132,7 @@ def test_pausing_resuming_and_removing(wakeful, desk):
     assert "paused by ada" in wakeful("schedules").out
     assert "paused: none of these fires" in wakeful("schedules", "next", "digest").out
     assert "is paused" in wakeful("schedules", "pause", "digest", code=1).err
-    assert wakeful("schedules", "resume", "digest").out.startswith("schedule digest goes on\nnext: ")
+    assert wakeful("schedules", "resume", "digest").out.startswith("schedule digest is resumed\nnext: ")
     wakeful("schedules", "add", "extra", "triage", "--at", "2099-01-01T12:00")
     assert "its history stays" in wakeful("schedules", "remove", "extra").out
     assert "extra" not in wakeful("schedules").out
@@ -182,7 +182,7 @@ def test_why_of_a_schedule(wakeful, desk):
     wakeful("schedules", "pause", "digest", "--as", "ada")
     told = wakeful("why", "digest").out
     assert told.startswith('Schedule digest wakes agent digest of app desk by cron("0 8 * * 1-5", tz="Europe/London").')
-    assert "by ada: what would be due is skipped." in told
+    assert "by ada: occurrences that come due are skipped." in told
     assert wakeful("why", "digest", "--json").json["subject"] == {"kind": "schedule", "id": "digest"}
     wakeful("schedules", "resume", "digest")
     assert "No worker is alive on this store" in wakeful("why", "digest").out
