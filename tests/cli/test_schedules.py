@@ -134,7 +134,7 @@ def test_pausing_resuming_and_removing(wakeful, desk):
     assert "is paused" in wakeful("schedules", "pause", "digest", code=1).err
     assert wakeful("schedules", "resume", "digest").out.startswith("schedule digest is resumed\nnext: ")
     wakeful("schedules", "add", "extra", "triage", "--at", "2099-01-01T12:00")
-    assert "its history stays" in wakeful("schedules", "remove", "extra").out
+    assert "its history is kept" in wakeful("schedules", "remove", "extra").out
     assert "extra" not in wakeful("schedules").out
     assert "extra" in wakeful("schedules", "--all").out
     assert "no next occurrence: the schedule is removed" in wakeful("schedules", "next", "extra").out
