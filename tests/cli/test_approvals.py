@@ -115,7 +115,7 @@ def test_each_field_that_does_not_fit_has_its_line_and_nothing_is_stored(wakeful
         "wakeful: reason is missing: text is expected",
         "wakeful: amount: a whole number of at least 1 and at most 100 is expected, not 400",
         (
-            "wakeful: the answer does not fit, and was not stored: "
+            "wakeful: the answer does not fit and was not stored: "
             f"`wakeful approvals show {identifier[:10]}` shows what is expected"
         ),
     ]
@@ -127,7 +127,7 @@ def test_the_first_answer_stands_and_the_second_is_told_who_gave_it_and_when(wak
     wakeful("approvals", "answer", identifier, "yes", "--as", "ada")
     at = wakeful("approvals", "show", identifier, "--json").json["answered_at"]
     refused = wakeful("approvals", "answer", identifier, "no", "--as", "bob", code=1)
-    assert f"ada answered it at {at}. Nothing was changed by this answer" in refused.err
+    assert f"ada answered it at {at}. This answer changed nothing" in refused.err
     assert wakeful("approvals", "show", identifier, "--json").json["answer"] is True
 
 

@@ -44,7 +44,7 @@ def test_the_listing(wakeful, desk):
 
 def test_no_apps_yet(wakeful, folder):
     wakeful("migrate")
-    assert wakeful("apps").out.startswith("no app has worked on this store yet")
+    assert wakeful("apps").out.startswith("no app has used this store yet")
 
 
 def test_one_is_retired_after_a_plan(wakeful, desk, monkeypatch):
@@ -62,7 +62,7 @@ def test_one_is_retired_after_a_plan(wakeful, desk, monkeypatch):
     assert "cancelled by ada: app desk was retired: sold" in wakeful("why", run["id"]).out
     assert "by ada: sold" in wakeful("apps").out
     assert {one["state"] for one in wakeful("expectations", "--json").json["expectations"]} == {"excused"}
-    assert "nothing of it waits" in wakeful("apps", "retire", "desk").out
+    assert "it has no open work" in wakeful("apps", "retire", "desk").out
 
     wakeful("once", "app.py")  # its code is started: it is back
     (one,) = wakeful("apps", "--json").json["apps"]
@@ -71,7 +71,7 @@ def test_one_is_retired_after_a_plan(wakeful, desk, monkeypatch):
 
 def test_one_that_is_served_is_refused(wakeful, desk, start):
     start("worker", "app.py").wait_for("working for")
-    assert "live worker serves it: stop that first, or say --live" in wakeful("apps", "retire", "desk", "--plan").out
+    assert "live worker serves it: stop that first, or add --live" in wakeful("apps", "retire", "desk", "--plan").out
     assert "1 live worker serves app desk" in wakeful("apps", "retire", "desk", code=1).err
     assert wakeful("apps", "--json").json["apps"][0]["state"] == "alive"
     wakeful("apps", "retire", "desk", "--live")

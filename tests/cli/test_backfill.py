@@ -50,7 +50,7 @@ def test_days_are_said_as_people_say_them(wakeful, desk, monkeypatch):
 def test_a_plan_counts_and_does_nothing(wakeful, desk):
     told = wakeful("backfill", "app.py", "report", *DAY, "--plan").out
     assert told.startswith(
-        "would do 24 occurrences as fast as workers finish them, from 2026-01-01T00:00:00Z to 2026-01-01T23:00:00Z; 0 of 24 are done already\n"
+        "would run 24 occurrences as fast as workers finish them, from 2026-01-01T00:00:00Z to 2026-01-01T23:00:00Z; 0 of 24 are already done\n"
         "  schedule report from 2026-01-01T00:00:00Z until 2026-01-02T00:00:00Z: every("
     )
     assert wakeful("backfill", "app.py", "report", *DAY, "--plan", "--json").json == {
@@ -69,7 +69,7 @@ def test_a_plan_counts_and_does_nothing(wakeful, desk):
 def test_what_is_done_is_passed_over(wakeful, desk):
     first = wakeful("backfill", "app.py", "report", "--from", "2026-01-01T20:00Z", *DAY[2:], "--as", "ada")
     assert first.out == (
-        "4 of 4 occurrences became runs of agent report, 0 were done already: "
+        "4 of 4 occurrences became runs of agent report, 0 were already done: "
         "schedule report from 2026-01-01T20:00:00Z until 2026-01-02T00:00:00Z\n"
     )
     assert "no worker is alive" in first.err
@@ -91,16 +91,16 @@ def test_what_is_done_is_passed_over(wakeful, desk):
 
 def test_what_is_still_to_come_is_left_to_the_schedule(wakeful, desk):
     told = wakeful("backfill", "report", "--from", "2026-01-02T10:00Z", "--to", "2026-01-02T15:00Z", "--plan").out
-    assert "would do 3 occurrences" in told
-    assert "2 more occurrences in that span: not settled yet, and left to the schedule itself" in told
+    assert "would run 3 occurrences" in told
+    assert "2 more occurrences in that span: not decided yet, left to the schedule itself" in told
 
 
 def test_many_need_another_word(wakeful, desk):
     year = ("--from", "2025-01-01", "--to", "2026-01-01")
     refused = wakeful("backfill", "app.py", "report", *year, code=2)
-    assert "8,760 occurrences are more than 1,000: look at --plan, and add --yes if you mean it" in refused.err
+    assert "8,760 occurrences are more than 1,000: check with --plan, then add --yes to run all of them" in refused.err
     assert wakeful("runs", "--json").json["runs"] == []
-    assert "would do 8,760 occurrences" in wakeful("backfill", "app.py", "report", *year, "--plan").out
+    assert "would run 8,760 occurrences" in wakeful("backfill", "app.py", "report", *year, "--plan").out
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_many_need_another_word(wakeful, desk):
     [
         (("reprot", *DAY), 'app desk has no agent "reprot". Did you mean "report"?', 1),
         (("none", *DAY), "agent none has no schedule", 1),
-        (("two", *DAY), "agent two has several schedules, slow, two: say which with --schedule NAME", 1),
+        (("two", *DAY), "agent two has several schedules, slow, two: choose one with --schedule NAME", 1),
         (("two", *DAY, "--schedule", "slo"), 'Did you mean "slow"?', 1),
-        (("report", "--from", "soon"), '"soon" is no time', 2),
+        (("report", "--from", "soon"), '"soon" cannot be read as a time', 2),
         (
             ("report", "--from", "2026-01-02", "--to", "2026-01-01"),
             "--from 2026-01-02 (2026-01-02T00:00:00Z) is not",
             2,
         ),
-        (("report", *DAY, "--rate", "fast"), "'fast' is no rate", 2),
+        (("report", *DAY, "--rate", "fast"), "'fast' is not a rate", 2),
         (("report",), "--from is missing", 2),
     ],
 )

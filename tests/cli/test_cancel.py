@@ -56,7 +56,7 @@ def test_what_it_did_is_undone_once_it_is_known_what_that_is(wakeful, ready, fol
     run = wakeful("trace", ready, "--json").json
     assert run["state"] == "held"
     answer = wakeful("cancel", ready, "--as", "ada").out
-    assert answer == f"run {ready}: to be cancelled: a worker undoes what it did first; was held\n"
+    assert answer == f"run {ready}: to be cancelled: a worker undoes its effects first; was held\n"
     assert "The run is being cancelled: ada requested it at" in wakeful("why", ready).out
     wakeful("once", "app.py", code=None)
     (held,) = [one["id"] for one in wakeful("effects", "--state", "held", "--json").json["effects"]]
@@ -94,7 +94,7 @@ def test_a_dead_letter_is_cancelled_and_what_it_did_undone(wakeful, folder):
     (run,) = wakeful("emit", "app.py", "ticket.created", "--id", "1", "--json").json["events"][0]["runs"]
     wakeful("once", "app.py", code=None)
     assert f"`wakeful cancel {run}` also undoes its effects" in wakeful("why", run).out
-    assert f"run {run}: to be cancelled: a worker undoes what it did first; was dead" in wakeful("cancel", run).out
+    assert f"run {run}: to be cancelled: a worker undoes its effects first; was dead" in wakeful("cancel", run).out
     wakeful("once", "app.py", code=None)
     assert (folder / "log").read_text() == "book room\nunbook room\n"
     assert wakeful("runs", "--json").json["runs"][0]["state"] == "cancelled"

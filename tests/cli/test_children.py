@@ -451,10 +451,7 @@ def test_a_second_server_does_not_take_the_guard_away(place, start, wakeful, mon
     """As a child would start it: no secret of the first one is known to it."""
     server, question = asked(place, start)
     second = Server(start, place, **OPEN | {"WAKEFUL_TOKEN": token})
-    assert (
-        "commands that decide for people go on asking for the token of the process that is alive"
-        in second.process.output
-    )
+    assert "commands that decide for people keep asking for the live process's token" in second.process.output
     monkeypatch.setenv("WAKEFUL_TOKEN", token)
     answer = ("approvals", "answer", question, "yes", "--store", STORE)
     assert "set WAKEFUL_TOKEN to it. Nothing was changed" in wakeful(*answer, code=1).err

@@ -40,7 +40,7 @@ def test_nothing_is_down_at_first(wakeful, folder):
     wakeful("once", "app.py")
     assert "no dependency and no channel has failed here" in wakeful("circuits").out
     assert wakeful("circuits", "--json").json == {"circuits": []}
-    assert "no run has a lock now" in wakeful("locks").out
+    assert "no run holds a lock now" in wakeful("locks").out
     assert wakeful("locks", "--json").json == {"locks": []}
 
 

@@ -93,7 +93,7 @@ class TestLooking:
         assert wakeful("deliveries").out == "no deliveries yet. An agent makes one with `run.send(…)`.\n"
 
     def test_nothing_like_that(self, wakeful, dead):
-        assert wakeful("deliveries", "--channel", "nowhere").out == "no deliveries like that\n"
+        assert wakeful("deliveries", "--channel", "nowhere").out == "no matching deliveries\n"
 
 
 class TestOne:
@@ -127,7 +127,7 @@ class TestOne:
     def test_only_a_dead_one(self, wakeful, dead, verb):
         (log, *_) = wakeful("deliveries", "--channel", "log", "--json").json["deliveries"]
         refused = wakeful("deliveries", verb, log["id"], code=1).err
-        assert f"is delivered: only one that is dead or waits can be {verb}{'ed'}" in refused
+        assert f"is delivered: only a dead or pending delivery can be {verb}{'ed'}" in refused
 
 
 class TestMany:
@@ -149,7 +149,7 @@ class TestMany:
             "stopped": False,
         }
         assert wakeful("deliveries", "discard", "--all").out == "2 of 2 dead deliveries discarded\n"
-        assert "no dead delivery is like that" in wakeful("deliveries", "discard", "--all", code=1).err
+        assert "no dead delivery matches" in wakeful("deliveries", "discard", "--all", code=1).err
         assert states(wakeful) == ["delivered"] * 2 + ["discarded"] * 4
 
     def test_over_ten_thousand_need_a_yes(self, wakeful, dead, monkeypatch):
@@ -177,12 +177,12 @@ class TestDeadLetters:
 
     def test_many_runs_at_once_are_runs_only_and_that_is_said(self, wakeful, dead):
         said = wakeful("dead", "replay", "--all", code=1).err
-        assert "no dead run is like that, but 4 dead deliveries like that: `wakeful deliveries replay --all`" in said
+        assert "no dead run matches, but 4 dead deliveries: use `wakeful deliveries replay --all`" in said
         wakeful("emit", "app.py", "ticket.broken", "--id", "3")
         wakeful("once", "app.py", code=None)
         done = wakeful("dead", "discard", "--all", "--rate", "max")
         assert "1 of 1 dead letter discarded" in done.out
-        assert "there are also 4 dead deliveries like that: `wakeful deliveries discard --all`" in done.err
+        assert "there are also 4 dead deliveries: use `wakeful deliveries discard --all`" in done.err
         assert states(wakeful).count("dead") == 4
 
     def test_doctor_counts_them(self, wakeful, dead):
@@ -212,13 +212,13 @@ class TestWhy:
         (("replya", "x"), 'there is no "deliveries replya". Did you mean "replay"?'),
         (("list", "x"), "deliveries list takes no ID"),
         (("show",), "deliveries show takes one ID"),
-        (("replay",), "which ones? Give an ID, --channel NAME, --error TEXT or --all"),
-        (("replay", "x", "y"), "takes one ID; for several there are"),
-        (("discard", "x-1", "--all"), "are for many deliveries: leave out the ID, or them"),
-        (("replay", "--all", "--state", "pending"), "only dead deliveries can be tried again"),
+        (("replay",), "no delivery is selected: give an ID, --channel NAME, --error TEXT or --all"),
+        (("replay", "x", "y"), "takes one ID; for several use"),
+        (("discard", "x-1", "--all"), "are for many deliveries: leave out either the ID or these options"),
+        (("replay", "--all", "--state", "pending"), "only dead deliveries can be replayed"),
         (("show", "nothing"), 'there is no delivery "nothing"'),
         (("replay", "nothing-1"), 'there is no delivery "nothing-1"'),
-        (("replay", "--channel", "psot"), "no dead delivery is like that"),
+        (("replay", "--channel", "psot"), "no dead delivery matches"),
         (("--state", "daed"), 'no state "daed". Did you mean "dead"?'),
     ],
 )

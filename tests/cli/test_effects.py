@@ -90,7 +90,7 @@ def test_abandon_ends_the_run(wakeful, held):
         (("confirm", "09cb"), "give 6 characters of its id or more"),
         (("--after", "x"), "--after: not a cursor"),
         (("confirm", "nothing"), 'there is no effect "nothing"'),
-        (("repeat", "nothing", "--result", "1"), "--result is for confirm: repeat has none"),
+        (("repeat", "nothing", "--result", "1"), "--result is for confirm, not for repeat"),
     ],
 )
 def test_wrong_words_are_answered_clearly(wakeful, held, words, said):
@@ -119,7 +119,7 @@ def test_confirm_without_the_result_that_is_needed_is_refused_with_its_type(wake
     refused = wakeful("effects", "confirm", held, code=2).err
     assert "its action returns text" in refused
     assert """--result '"…"'""" in refused
-    assert "Nothing was changed" in refused
+    assert "changed nothing" in refused
     assert "the result: text is expected, not 12" in wakeful("effects", "confirm", held, "--result", "12", code=2).err
     assert wakeful("effects", "show", held, "--json").json["state"] == "held"
 
@@ -201,14 +201,14 @@ class TestMany:
         [
             (
                 ("repeat", "--agent", "pya"),
-                'no held effect is like that: see `wakeful effects --state held`. Did you mean "pay"?',
+                'no held effect matches: see `wakeful effects --state held`. Did you mean "pay"?',
             ),
             (("repeat", "--action", "chrage"), 'Did you mean "charge"?'),
             (("repeat",), "--agent NAME, --action NAME or --all"),
-            (("repeat", "3f2a91", "--agent", "pay"), "leave out the ID"),
-            (("show", "--agent", "pay"), "--agent is for list, confirm, repeat and abandon: show has none"),
+            (("repeat", "3f2a91", "--agent", "pay"), "leave out either the ID"),
+            (("show", "--agent", "pay"), "--agent is for list, confirm, repeat and abandon, not for show"),
             (("repeat", "--all", "--result", "1"), "--result is for confirm"),
-            (("repeat", "--all", "--rate", "x"), "is no rate"),
+            (("repeat", "--all", "--rate", "x"), "is not a rate"),
         ],
     )
     def test_wrong_words(self, wakeful, many, words, said):
@@ -216,4 +216,4 @@ class TestMany:
 
     def test_the_listing_is_narrowed(self, wakeful, many):
         assert len(wakeful("effects", "--agent", "pay", "--action", "charge", "--json").json["effects"]) == 3
-        assert wakeful("effects", "--action", "mail").out == "no effects like that\n"
+        assert wakeful("effects", "--action", "mail").out == "no matching effects\n"

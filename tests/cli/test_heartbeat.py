@@ -60,7 +60,7 @@ def test_what_they_say_is_seen_in_a_narrow_terminal(wakeful, desk, monkeypatch):
 def test_a_check_is_run_now(wakeful, desk):
     said = wakeful("heartbeat", "run", "app.py", "mail", "--as", "ada")
     assert said.out.startswith("check heartbeat/mail → run ")
-    assert said.err == "wakeful: no worker is alive on this store: `wakeful once app.py` runs it here\n"
+    assert said.err == "wakeful: no worker is alive on this store: run it here with `wakeful once app.py`\n"
     fired = wakeful("heartbeat", "run", "heartbeat/disk-space", "--json").json
     wakeful("once", "app.py")
     disk, mail = wakeful("heartbeat", "--json").json["checks"]
@@ -96,7 +96,7 @@ def test_no_checks_at_all(wakeful, folder):
     ("words", "said"),
     [
         (["rn", "mail"], 'there is no "heartbeat rn". Did you mean "run"?'),
-        (["list", "mail"], "heartbeat list takes nothing more"),
+        (["list", "mail"], "heartbeat list takes no argument"),
         (["run"], "heartbeat run takes APP and CHECK"),
     ],
 )

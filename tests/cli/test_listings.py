@@ -64,7 +64,7 @@ def test_filters(wakeful, worked):
     assert agents("--agent", "peek") == ["peek"]
     assert sorted(agents("--event", "e1")) == ["page", "triage"]
     assert agents("--agent", "nobody") == []
-    assert wakeful("runs", "--agent", "nobody").out == "no runs like that\n"
+    assert wakeful("runs", "--agent", "nobody").out == "no matching runs\n"
     assert [one["id"] for one in wakeful("events", "--json", "--type", "other").json["events"]] == ["e5"]
     assert [one["id"] for one in wakeful("events", "--json", "--event", "e3").json["events"]] == ["e3"]
 
@@ -97,8 +97,8 @@ def test_runs_by_what_they_touched(wakeful, folder, monkeypatch):
     assert agents("--since", "1h") == agents("--since", "today") == ["give_back", "note", "note"]
     assert agents("--since", "1h", "--subject", "8842") == ["note"]
     assert agents("--until", "1h") == agents("--until", "yesterday") == []
-    assert wakeful("runs", "--subject", "9").out == "no runs like that\n"
-    assert 'runs: --since: "sometime" is no time' in wakeful("runs", "--since", "sometime", code=2).err
+    assert wakeful("runs", "--subject", "9").out == "no matching runs\n"
+    assert 'runs: --since: "sometime" cannot be read as a time' in wakeful("runs", "--since", "sometime", code=2).err
 
 
 def test_pages(wakeful, worked):
@@ -112,7 +112,7 @@ def test_pages(wakeful, worked):
 
 def test_events(wakeful, worked):
     shown = wakeful("events").out
-    assert "came 2 times" in shown
+    assert "arrived 2 times" in shown
     assert "no agent takes type other" in shown
 
 
@@ -189,7 +189,7 @@ def test_one_run_is_shown_with_what_can_be_done_about_it(wakeful, worked):
     assert f"run {runs['dead']}  dead" in dead
     assert f"wakeful replay {runs['dead']} " in dead
     done = wakeful("runs", "show", runs["done"]).out
-    assert f"`wakeful why {runs['done']}` tells its story" in done
+    assert f"`wakeful why {runs['done']}` explains it" in done
     assert "What can be done" not in done
     assert "not over yet" in wakeful("runs", "show", runs["waiting"]).out
     assert wakeful("runs", "show", runs["done"], "--json").json == wakeful("trace", runs["done"], "--json").json
@@ -201,5 +201,5 @@ def test_verbs_of_runs_are_also_commands_of_their_own(wakeful, worked):
     refused = wakeful("runs", "cancel", waiting["id"], done["id"], "--json", code=1)
     assert [one["refused"] is None for one in refused.json["runs"]] == [True, False]
     assert f"run {done['id']} is done" in refused.err
-    assert "cancel takes one RUN or more" in wakeful("runs", "cancel", code=2).err
+    assert "cancel takes one or more RUNs" in wakeful("runs", "cancel", code=2).err
     assert "release takes one RUN" in wakeful("runs", "release", done["id"], waiting["id"], code=2).err

@@ -45,8 +45,8 @@ def states(wakeful) -> dict[str, str]:
 def test_pausing_an_agent(wakeful, desk):
     said = wakeful("pause", "triage", "--note", "wrong prices", "--as", "ada").out
     assert said == (
-        "agent triage (app desk) is paused: what runs goes on to its end, nothing more is claimed. "
-        "`wakeful resume triage` lets it go on\n"
+        "agent triage (app desk) is paused: runs in flight finish, no more are claimed. "
+        "Resume with `wakeful resume triage`\n"
     )
     wakeful("emit", "app.py", "ticket.created", "--id", "b")
     wakeful("once", "app.py")
@@ -55,20 +55,23 @@ def test_pausing_an_agent(wakeful, desk):
     told = wakeful("why", run["id"]).out
     assert "by ada (wrong prices): no run of it is claimed." in told
     assert "wakeful resume triage" in told
-    assert wakeful("resume", "triage").out == "agent triage (app desk) goes on\n"
+    assert wakeful("resume", "triage").out == "agent triage (app desk) is resumed\n"
     wakeful("once", "app.py")
     assert states(wakeful) == {"triage": "done", "bill": "done"}
 
 
 def test_pausing_all(wakeful, desk):
     assert wakeful("pause", "all").out.startswith("all of app desk is paused: ")
-    assert wakeful("pause", "all").out == "all of app desk was paused already\n"
+    assert wakeful("pause", "all").out == "all of app desk was already paused\n"
     wakeful("pause", "bill")
     wakeful("emit", "app.py", "ticket.created", "--id", "b")
     wakeful("once", "app.py")
     assert states(wakeful) == {"triage": "ready", "bill": "ready"}
     said = wakeful("resume", "all", "--rate", "10/s").out
-    assert said == "all of app desk goes on, at first no faster than 10 in 1 s\nstill paused: agent bill (app desk)\n"
+    assert (
+        said
+        == "all of app desk is resumed, at most 10 in 1 s until the backlog is done\nstill paused: agent bill (app desk)\n"
+    )
     wakeful("once", "app.py")
     assert states(wakeful) == {"triage": "done", "bill": "ready"}
 
@@ -84,7 +87,7 @@ def test_the_listing(wakeful, desk):
     assert shown[0][:4] == ("desk", None, False, "1/h")
     assert shown[1] == ("desk", "triage", True, None, "ada", "wrong prices")
     lines = wakeful("pause").out.splitlines()
-    assert "comes back at 1/h" in lines[1]
+    assert "resuming at 1/h" in lines[1]
     assert "wrong prices" in lines[2]
 
 
@@ -106,7 +109,7 @@ def test_an_unknown_agent(wakeful, desk):
 def test_resuming_what_is_not_paused(wakeful, desk):
     assert "agent triage is not paused" in wakeful("resume", "triage", code=1).err
     wakeful("pause", "all")
-    assert "but all of its app is: `wakeful resume all`" in wakeful("resume", "triage", code=1).err
+    assert "but its whole app is: use `wakeful resume all`" in wakeful("resume", "triage", code=1).err
     wakeful("emit", "app.py", "ticket.created", "--id", "b")
     wakeful("resume", "all", "--rate", "1/h")
     assert wakeful("resume", "triage", code=1).err == "wakeful: agent triage is not paused\n"
@@ -114,14 +117,14 @@ def test_resuming_what_is_not_paused(wakeful, desk):
 
 def test_an_app_that_nobody_knows(wakeful, desk):
     said = wakeful("pause", "all", "--of", "deks", code=1).err
-    assert 'no app "deks" has worked on this store yet. Did you mean "desk"?' in said
+    assert 'no app "deks" has used this store yet. Did you mean "desk"?' in said
     assert wakeful("pause").out == "nothing is paused\n"
 
 
 def test_resuming_all_when_only_one_is_paused(wakeful, desk):
-    assert "nothing is paused as a whole\n" in wakeful("resume", "all", code=1).err
+    assert "no app is paused as a whole\n" in wakeful("resume", "all", code=1).err
     wakeful("pause", "triage")
-    assert "nothing is paused as a whole; triage by name" in wakeful("resume", "all", code=1).err
+    assert "no app is paused as a whole; triage by name" in wakeful("resume", "all", code=1).err
 
 
 def test_doctor_sees_a_pause(wakeful, desk):
@@ -137,7 +140,7 @@ def test_of_several_apps(wakeful, desk, folder):
     (folder / "other.py").write_text(APP.replace('"desk"', '"shop"'))
     wakeful("emit", "other.py", "ticket.created", "--id", "a")
     wakeful("once", "other.py")
-    assert "is in several apps (desk, shop): say which with --of NAME" in wakeful("pause", "triage", code=1).err
+    assert "is in several apps (desk, shop): choose one with --of NAME" in wakeful("pause", "triage", code=1).err
     wakeful("pause", "triage", "--of", "shop")
     wakeful("pause", "all")
     shown = [(one["app"], one["agent"]) for one in wakeful("pause", "--json").json["pauses"]]

@@ -98,7 +98,8 @@ def test_many_are_planned_first_and_then_done(wakeful, folder, dead):
     assert (plan["count"], plan["confirmed_effects"], plan["confirmed_actions"]) == (3, 3, {"charge": 3})
     shown = wakeful("replay", "--all", "--plan", "--rate", "max").out
     assert (
-        shown == "would replay 3 dead letters as fast as the store; 3 confirmed effects (charge 3) would be found and "
+        shown
+        == "would replay 3 dead letters as fast as the store allows; 3 confirmed effects (charge 3) would be reused, "
         "not repeated\n"
     )
     assert plan["groups"][0]["count"] == 3
@@ -135,12 +136,12 @@ def test_discard_ends_it_for_good(wakeful, dead):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("replay",), "which ones?"),
+        (("replay",), "no dead letter is selected"),
         (("replay", "nothing"), 'there is no run "nothing"'),
-        (("replay", "--agent", "nobody"), 'no agent "nobody" ever had to do with an event here. Known: deliver.'),
-        (("replay", "--error", "nothing"), "no dead letter is like that"),
+        (("replay", "--agent", "nobody"), 'no agent "nobody" has ever handled an event here. Known: deliver.'),
+        (("replay", "--error", "nothing"), "no dead letter matches"),
         (("replay", "--all", "--data", "1"), "--data is for one RUN"),
-        (("replay", "--all", "--rate", "fast"), "is no rate"),
+        (("replay", "--all", "--rate", "fast"), "is not a rate"),
         (("replay", "--events", "order.paid"), "--events needs --agent NAME, like: wakeful replay --events"),
         (("replay", "--events", "order.paid", "--agent", "count"), "--events needs --from TIME"),
         (("replay", "--all", "--from", "2h"), "--from and --to are for --events TYPE"),
@@ -150,10 +151,7 @@ def test_discard_ends_it_for_good(wakeful, dead):
             '"whenever" cannot be read as a time',
         ),
         (("replay", "--events", "order.paid", "--agent", "a", "--from", "1h", "--to", "2h"), "is not before"),
-        (
-            ("replay", "--events", "ordre.paid", "--agent", "a", "--from", "2h"),
-            "no stored event is like that: ordre.paid",
-        ),
+        (("replay", "--events", "ordre.paid", "--agent", "a", "--from", "2h"), "no stored event matches: ordre.paid"),
         (
             ("replay", "--events", "order.paid", "--agent", "delivre", "--from", "2h", "--app", "app.py"),
             'has no agent "delivre". Did you mean "deliver"?',
@@ -161,7 +159,7 @@ def test_discard_ends_it_for_good(wakeful, dead):
         (("replay", "--all", "--app", "ap.py"), "there is no file ap.py"),
         (
             ("replay", "--agent", "delivre"),
-            'no agent "delivre" ever had to do with an event here. Did you mean "deliver"?',
+            'no agent "delivre" has ever handled an event here. Did you mean "deliver"?',
         ),
         (("dead", "replya"), 'Did you mean "replay"?'),
         (("dead", "show"), "dead show takes one ID"),
@@ -214,7 +212,7 @@ def test_edited_data_is_checked_at_once_where_the_app_is_known(wakeful, folder, 
     assert "the edited data does not fit agent deliver: where" in refused.err
     assert wakeful("trace", dead[0], "--json").json["state"] == "dead"
     said = wakeful("replay", dead[0], "--data", '{"where": [1]}').err
-    assert "is checked when the run starts; --app APP checks it at once" in said
+    assert "when the run starts; --app APP checks it now" in said
 
 
 def test_ctrl_c_stops_it_and_the_same_command_goes_on(wakeful, start, dead):
@@ -292,17 +290,19 @@ def test_a_new_agent_gets_the_events_that_were_there_before_it(wakeful, dead, gr
 
 def test_an_agent_that_nobody_heard_of_is_refused_without_the_app(wakeful, dead, grown):
     refused = wakeful(*FEED[:-1], "delivre", code=1).err
-    assert 'Did you mean "deliver"? If it is new, --app APP checks its name, and --yes does without' in refused
+    assert (
+        'Did you mean "deliver"? If it is new, check its name with --app APP, or skip the check with --yes' in refused
+    )
     said = wakeful(*FEED[:-1], "delivre", "--plan").err
-    assert 'no agent "delivre" ever had to do with an event here. Did you mean "deliver"?' in said
-    assert "--app APP checks its name" in said
+    assert 'no agent "delivre" has ever handled an event here. Did you mean "deliver"?' in said
+    assert "check its name with --app APP" in said
     assert wakeful(*FEED[:-1], "deliver", "--plan").err == ""
 
 
 def test_what_an_agent_had_is_not_fed_to_it(wakeful, dead):
     answer = wakeful("replay", "--events", "order.paid", "--from", "1h", "--to", "now", "--agent", "deliver").out
     assert "0 of 0 are ready for agent deliver: 3 events" in answer
-    assert "3 of them agent deliver already had" in answer
+    assert "agent deliver already had 3 of them" in answer
 
 
 def test_policy_is_asked_where_the_app_is_known(wakeful, folder, dead):
@@ -329,7 +329,7 @@ def test_dead_does_not_advise_what_it_does_not_take(wakeful, folder, dead):
     (folder / "mended").touch()
     assert "1 of 1 dead letter is ready again" in wakeful("replay", "--error", "nowhere 0").out
     wakeful("once", "app.py", code=None)
-    assert f"`wakeful replay {dead[0]} --again` does it once more" in wakeful("dead", "replay", dead[0], code=1).err
+    assert f"`wakeful replay {dead[0]} --again` runs it once more" in wakeful("dead", "replay", dead[0], code=1).err
 
 
 def test_a_dead_letter_is_shown_for_people(wakeful, dead):
@@ -343,7 +343,7 @@ def test_a_dead_letter_is_shown_for_people(wakeful, dead):
         'data: {"amount":0,"where":"nowhere 0"}',
         "effect charge ",
         f"wakeful replay {dead[0]} ",
-        "finds 1 confirmed effect instead of repeating",
+        "reusing 1 confirmed effect",
         f"wakeful replay {dead[0]} --data JSON",
         f"wakeful cancel {dead[0]} ",
         f"wakeful dead discard {dead[0]} ",
@@ -351,7 +351,7 @@ def test_a_dead_letter_is_shown_for_people(wakeful, dead):
     ):
         assert words in shown, words
     wakeful("dead", "discard", dead[0])
-    assert "It is no dead letter" in wakeful("dead", "show", dead[0]).out
+    assert "It is not a dead letter" in wakeful("dead", "show", dead[0]).out
 
 
 def test_the_traceback_of_a_dead_letter_begins_with_a_place(wakeful, dead):

@@ -151,7 +151,7 @@ def test_an_output_whose_state_has_moved_on_is_not_offered_for_release(wakeful, 
     assert "It cannot be released unchanged: the state of agent review has changed since the run read it." in story
     assert "wakeful release" not in story
     listed = wakeful("runs", "--held").out
-    assert "the agent's state was changed since, so it cannot be released" in listed
+    assert "the agent's state has changed since, so this output cannot be released" in listed
     assert "wakeful release" not in listed
     assert wakeful("trace", held, "--json").json["outdated"] is True
     assert "a newer state" in wakeful("release", held, code=1).err

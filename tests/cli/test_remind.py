@@ -100,7 +100,7 @@ def test_making_one_as_a_word_of_the_noun(desk: Path, wakeful: Wakeful):
     (desk / "other.py").write_text(APP.replace('"desk"', '"other"'))
     wakeful("once", "other.py")
     refused = wakeful("reminders", "make", "in 20 minutes", "x", code=2).err
-    assert "This store has several apps (desk, other): say which with --app NAME" in refused
+    assert "This store has several apps (desk, other): choose one with --app NAME" in refused
 
 
 def test_moving_and_cancelling(desk: Path, wakeful: Wakeful):
@@ -143,4 +143,4 @@ def test_those_of_one_app_page_by_page(desk: Path, wakeful: Wakeful):
     page = wakeful("reminders", "--of", "desk", "--limit", "2", "--json").json
     assert [one["id"] for one in page["reminders"]] == [ids[2], ids[1]]
     assert ids[0] in wakeful("reminders", "--limit", "2", "--after", page["next"]).out
-    assert wakeful("reminders", "--of", "other").out == "no such reminders\n"
+    assert wakeful("reminders", "--of", "other").out == "no matching reminders\n"

@@ -54,7 +54,7 @@ def test_the_listing(wakeful, desk):
     shown = wakeful("schedules", "--json").json
     assert [found["name"] for found in shown["schedules"]] == ["digest"]
     assert shown["next"] is None
-    assert wakeful("schedules", "--agent", "triage").out == "no schedules like that\n"
+    assert wakeful("schedules", "--agent", "triage").out == "no matching schedules\n"
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_none_is_a_way_to_catch_up(wakeful, desk):
 def test_pausing_resuming_and_removing(wakeful, desk):
     wakeful("schedules", "pause", "digest", "--as", "ada")
     assert "paused by ada" in wakeful("schedules").out
-    assert "it is paused: none of these fires" in wakeful("schedules", "next", "digest").out
+    assert "paused: none of these fires" in wakeful("schedules", "next", "digest").out
     assert "is paused" in wakeful("schedules", "pause", "digest", code=1).err
-    assert wakeful("schedules", "resume", "digest").out.startswith("schedule digest goes on\nnext: ")
+    assert wakeful("schedules", "resume", "digest").out.startswith("schedule digest is resumed\nnext: ")
     wakeful("schedules", "add", "extra", "triage", "--at", "2099-01-01T12:00")
-    assert "its history stays" in wakeful("schedules", "remove", "extra").out
+    assert "its history is kept" in wakeful("schedules", "remove", "extra").out
     assert "extra" not in wakeful("schedules").out
     assert "extra" in wakeful("schedules", "--all").out
-    assert "nothing comes: it is removed" in wakeful("schedules", "next", "extra").out
+    assert "no next occurrence: the schedule is removed" in wakeful("schedules", "next", "extra").out
     assert 'there is no schedule "extra"' in wakeful("schedules", "resume", "extra", code=1).err
 
 
@@ -182,7 +182,7 @@ def test_why_of_a_schedule(wakeful, desk):
     wakeful("schedules", "pause", "digest", "--as", "ada")
     told = wakeful("why", "digest").out
     assert told.startswith('Schedule digest wakes agent digest of app desk by cron("0 8 * * 1-5", tz="Europe/London").')
-    assert "by ada: what would be due is skipped." in told
+    assert "by ada: occurrences that come due are skipped." in told
     assert wakeful("why", "digest", "--json").json["subject"] == {"kind": "schedule", "id": "digest"}
     wakeful("schedules", "resume", "digest")
     assert "No worker is alive on this store" in wakeful("why", "digest").out
@@ -192,7 +192,7 @@ def test_of_code_is_changed_in_code(wakeful, desk, folder):
     for verb, *more in (("edit", "--every", "1h"), ("remove",)):
         said = wakeful("schedules", verb, "digest", *more, code=1).err
         assert "schedule digest is declared with agent digest (in the code of app desk" in said
-        assert "`wakeful schedules pause digest` stops it meanwhile" in said
+        assert "`wakeful schedules pause digest` stops it until then" in said
     (folder / "app.py").write_text(APP.replace("digest", "summary"))
     wakeful("once", "app.py")
     wakeful("schedules", "remove", "digest")  # the code has no such agent any more
@@ -204,18 +204,18 @@ def test_of_code_is_changed_in_code(wakeful, desk, folder):
     [
         (("shwo", "x"), 2, 'there is no "schedules shwo". Did you mean "show"?'),
         (("show",), 2, "schedules takes list, or show"),
-        (("pause", "digest", "--cron", "@daily"), 2, "--cron is for add and edit: pause has no use for it"),
+        (("pause", "digest", "--cron", "@daily"), 2, "--cron is for add and edit, not for pause"),
         (("show", "digset"), 1, 'there is no schedule "digset". Did you mean "digest"?'),
         (("next", "digset"), 1, 'Did you mean "digest"?'),
         (("add", "x", "trige", "--every", "1h"), 1, 'app desk has no agent "trige". Did you mean "triage"?'),
-        (("add", "x", "triage", "--every", "1h", "--of", "deks"), 1, 'no app "deks" has worked on this store yet.'),
+        (("add", "x", "triage", "--every", "1h", "--of", "deks"), 1, 'no app "deks" has used this store yet.'),
         (("add", "digest", "triage", "--every", "1h"), 1, "already has a schedule digest"),
         (("add", "a/b", "triage", "--every", "1h"), 1, "without /"),
-        (("add", "x", "triage"), 1, "when? Give cron"),
+        (("add", "x", "triage"), 1, "a schedule needs a rule: give cron"),
         (("add", "x", "triage", "--cron", "0 8 * *"), 1, "cron('0 8 * *'): "),
         (("add", "x", "triage", "--cron", "0 0 30 2 *"), 1, "cron('0 0 30 2 *'): "),
         (("add", "x", "triage", "--every", "1h", "--tz", "Europe/Lundon"), 1, 'Did you mean "Europe/London"?'),
-        (("add", "x", "triage", "--at", "2020-01-01"), 1, "lies in the past: it would never fire"),
+        (("add", "x", "triage", "--at", "2020-01-01"), 1, "is in the past: it would never fire"),
         (("add", "x", "triage", "--every", "1h", "--overlap", "skipp"), 2, 'Did you mean "skip"?'),
         (("add", "x", "triage", "--every", "1h", "--data", "{"), 2, "--data"),
         (("resume", "digest"), 1, "is not paused"),
@@ -230,8 +230,8 @@ def test_what_is_refused(wakeful, desk, words, code, said):
 
 def test_an_edit_of_nothing(wakeful, desk):
     wakeful("schedules", "add", "x", "triage", "--every", "1h")
-    assert "nothing is given that would change" in wakeful("schedules", "edit", "x", code=2).err
-    assert "a schedule cannot be without" in wakeful("schedules", "edit", "x", "--tz", "none", code=2).err
+    assert "no change is given" in wakeful("schedules", "edit", "x", code=2).err
+    assert "a schedule needs one" in wakeful("schedules", "edit", "x", "--tz", "none", code=2).err
 
 
 def test_firing_needs_the_code(wakeful, desk, folder):
@@ -247,7 +247,7 @@ def test_of_several_apps(wakeful, desk, folder):
     (folder / "other.py").write_text(APP.replace('"desk"', '"shop"'))
     wakeful("once", "other.py")
     assert wakeful("schedules").out.split()[0] == "app"
-    said = "is in several apps (desk, shop): say which with --of NAME"
+    said = "is in several apps (desk, shop): choose one with --of NAME"
     assert said in wakeful("schedules", "show", "digest", code=1).err
     assert said in wakeful("schedules", "add", "x", "triage", "--every", "1h", code=1).err
     wakeful("schedules", "pause", "digest", "--of", "shop")
@@ -260,11 +260,9 @@ def test_of_several_apps(wakeful, desk, folder):
 def test_an_app_that_nobody_has_loaded_yet(wakeful, folder):
     (folder / "app.py").write_text(APP)
     wakeful("migrate")
-    assert (
-        "no app has worked on this store yet" in wakeful("schedules", "add", "x", "triage", "--every", "1h", code=1).err
-    )
+    assert "no app has used this store yet" in wakeful("schedules", "add", "x", "triage", "--every", "1h", code=1).err
     said = wakeful("schedules", "add", "x", "triage", "--every", "1h", "--of", "desk")
-    assert "nobody has loaded app desk here yet" in said.err
+    assert "no process has loaded app desk here yet" in said.err
     wakeful("once", "app.py")
     assert one(wakeful, "x")["state"] == "live"
 

@@ -52,13 +52,13 @@ class TestSources:
         (source,) = wakeful("sources", "--json").json["sources"]
         assert (source["name"], source["kind"], source["taken"], source["kept"]) == ("tape.txt", "tape", 2, 2)
         assert source["agents"] == ["note"]
-        assert source["unread"] == "nobody reads it: no worker of app library is alive"
+        assert source["unread"] == "not read: no worker of app library is alive"
         monkeypatch.setenv("COLUMNS", "160")
         shown = wakeful("sources").out
         assert re.search(r"tape.txt +tape +idle ", shown)
         assert "no worker of app library is alive" in shown
         assert wakeful("sources", "--state", "failing", "--json").json == {"sources": []}
-        assert "no sources like that" in wakeful("sources", "--of", "other").out
+        assert "no matching sources" in wakeful("sources", "--of", "other").out
         assert 'Did you mean "failing"?' in wakeful("sources", "--state", "faling", code=2).err
 
     @pytest.mark.parametrize("columns", [80, 120])
@@ -75,7 +75,7 @@ class TestSources:
         (one,) = wakeful("quarantine", "--json").json["quarantine"]
         assert not re.search(r"came at .* bytes", wakeful("quarantine", "show", one["key"]).out)
         monkeypatch.setenv("COLUMNS", str(columns))
-        for words, why in ((["quarantine"], "larger than max_size"), (["sources"], "nobody reads it")):
+        for words, why in ((["quarantine"], "larger than max_size"), (["sources"], "not read")):
             listed = wakeful(*words).out
             assert why in " ".join(listed.split())
             assert all(len(line) <= columns for line in listed.splitlines())
@@ -97,9 +97,9 @@ class TestSources:
         assert "the tape is torn: mend it" in shown
         assert "alarm" in shown
         monkeypatch.setenv("COLUMNS", "200")
-        assert "the tape is torn: mend it; nobody reads it" in wakeful("sources").out
+        assert "the tape is torn: mend it; not read" in wakeful("sources").out
         (finding,) = [one for one in wakeful("doctor", "--json", code=1).json["findings"] if one["what"] == "sources"]
-        assert "fails: the tape is torn: mend it; nobody reads it" in finding["text"]
+        assert "fails: the tape is torn: mend it; not read" in finding["text"]
         assert "Reading it has failed since" in wakeful("why", "tape.txt").out
 
     def test_the_doctor_looks_at_them(self, wakeful, read_once):
@@ -182,7 +182,10 @@ class TestQuarantine:
     def test_release_and_discard(self, wakeful, read_once):
         key, other = the_key(wakeful), the_key(wakeful, 10)
         refused = wakeful("quarantine", "release", "app.py", key, code=1).err
-        assert "still cannot be taken in, and stays: tape tape.txt: it still begins with a question mark" in refused
+        assert (
+            "still cannot be taken in and stays in quarantine: tape tape.txt: it still begins with a question mark"
+            in refused
+        )
         (read_once / "tape.mended").touch()
         assert "event 1 from /tape.txt: accepted, 1 run" in wakeful("quarantine", "release", "app.py", key[:10]).out
         again = wakeful("quarantine", "release", "app.py", key, code=1).err
@@ -204,7 +207,7 @@ class TestQuarantine:
         (read_once / "tape.mended").touch()
         assert wakeful("quarantine", "release", "--all", "--source", "tape.txt").out == "2 of 2 inputs released\n"
         assert (
-            "nothing of source tape.txt"
+            "no input of source tape.txt"
             in wakeful("quarantine", "discard", "--all", "--source", "tape.txt", code=1).err
         )
 

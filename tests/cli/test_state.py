@@ -67,7 +67,7 @@ def test_set_and_clear_are_seen_by_the_next_run(wakeful, kept):
     assert value_of(wakeful) == {"count": 42, "names": ["b"]}
     assert wakeful("state", "clear", "counter", "--json").json == {"app": "desk", "agent": "counter", "version": 4}
     assert value_of(wakeful) is None
-    assert "nothing is kept: the next run begins with the defaults" in wakeful("state", "show", "counter").out
+    assert "no state is stored: the next run starts with the model" in wakeful("state", "show", "counter").out
     wakeful("emit", "app.py", "ticket.created", "--id", "c")
     wakeful("once", "app.py")
     assert value_of(wakeful) == {"count": 1, "names": ["c"]}
@@ -101,7 +101,7 @@ def test_several_apps_have_an_agent_of_that_name(wakeful, folder, kept):
     wakeful("emit", "other.py", "ticket.created", "--id", "z")
     wakeful("once", "other.py")
     assert (
-        "is in several apps (desk, other): say which with --of NAME"
+        "is in several apps (desk, other): choose one with --of NAME"
         in wakeful("state", "set", "counter", "{}", code=2).err
     )
     wakeful("state", "set", "counter", '{"count": 9}', "--of", "other")
@@ -110,15 +110,15 @@ def test_several_apps_have_an_agent_of_that_name(wakeful, folder, kept):
     assert [one["app"] for one in wakeful("state", "show", "counter", "--json").json["states"]] == ["desk", "other"]
     assert "app    agent" in wakeful("state").out
     conflict = wakeful("state", "set", "counter", "{}", "--of", "desk", "--app", "other.py", code=2).err
-    assert "--of desk is another app than other" in conflict
+    assert "--of desk and --app (other) name different apps" in conflict
 
 
 def test_an_agent_without_a_state_is_doubted_or_refused(wakeful, kept):
     wakeful("emit", "app.py", "ticket.plain", "--id", "p")
     wakeful("once", "app.py")
     refused = wakeful("state", "set", "plain", "{}", "--app", "app.py", code=1).err
-    assert "agent plain has no state: it is declared with @app.agent(…, state=Model)" in refused
-    assert "no run of agent plain has had a state yet" in wakeful("state", "set", "plain", "{}").err
+    assert "agent plain has no state: declare one with @app.agent(…, state=Model)" in refused
+    assert "no run of agent plain has saved a state yet" in wakeful("state", "set", "plain", "{}").err
 
 
 def test_nothing_yet(wakeful, folder):
@@ -138,7 +138,7 @@ def test_a_run_that_waits_for_its_turn_says_whose_it_is(wakeful, kept):
         in story
     )
     assert "The run waits until" in wakeful("why", "first").out
-    assert f"run {first['id']} has it now" in wakeful("state", "show", "later").out
+    assert f"run {first['id']} holds it now" in wakeful("state", "show", "later").out
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def test_the_listing_fits_a_terminal(ops, wakeful, monkeypatch):
     assert header.split("  ")[0] == "expectation"
     assert header.split()[1:] == ["state", "last", "met", "due", "what"]
     assert all("pending" in row and len(row) <= 80 for row in rows)
-    assert wakeful("expectations", "--of", "shop").out == "nothing is expected of app shop\n"
+    assert wakeful("expectations", "--of", "shop").out == "app shop has no expectations\n"
 
 
 def test_a_name_that_nobody_expects_is_refused(ops, wakeful):

@@ -391,7 +391,7 @@ class TestChoosing:
         async with working(app, worker=False) as runtime:
             await runtime.schedules.enter(app.agents)
             stored = await runtime.schedules.all()
-        with pytest.raises(NotFound, match="note, slow: say which with --schedule NAME"):
+        with pytest.raises(NotFound, match="note, slow: choose one with --schedule NAME"):
             filling.choose(stored, "note", None)
         assert filling.choose(stored, "note", "slow").name == "slow"
         with pytest.raises(NotFound, match='Did you mean "slow"'):

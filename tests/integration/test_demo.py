@@ -99,10 +99,10 @@ def test_the_whole_story_in_eight_seconds(tmp_path):
     # the story
     assert re.search(r"kill -9: worker \d+ dies in the middle of [1-9]\d* runs?\.", told)
     assert re.search(r"Worker \d+ took over at once", told)
-    assert re.search(r"Step look_up failed for db-1, which may pass: it is tried again", told)
+    assert re.search(r"Step look_up failed for db-1 with a transient error: it is retried", told)
     assert "was delivered a second time: still one run" in told
     assert "note-1.md was dropped into inbox/: an agent wakes on it." in told
-    assert "note-2.md was dropped into inbox/, and nobody looks." in told
+    assert "note-2.md was dropped into inbox/, and no worker reads it." in told
     assert "GitHub calls a webhook about shop#7: signed, stored, answered 202." in told
     assert "A webhook with a wrong signature: answered 401, kept in quarantine." in told
     assert "GitHub calls about shop#8: stored and answered 202, without a worker." in told
@@ -242,7 +242,7 @@ def test_what_happened_twice_would_be_noticed(tmp_path):
         told += process.communicate(timeout=LONGEST)[0]
     assert process.returncode == 1, told
     assert "FINISHED STEPS EXECUTED TWICE: the promise is broken" in told
-    assert "DONE TWICE, AND NOBODY HAD SAID SO: R-1: the promise is broken" in told
+    assert "DONE TWICE, WITHOUT AN OPERATOR'S REPEAT: R-1: the promise is broken" in told
 
 
 async def test_whoever_is_interrupted_in_the_middle_of_a_webhook_has_sent_it(tmp_path, monkeypatch):
@@ -538,7 +538,7 @@ def test_an_effect_in_words(tmp_path, run, kept, page, words):
     assert stage.story_of(run, run["effects"][0]) == words
 
 
-TWICE = "DONE TWICE, AND NOBODY HAD SAID SO: R-1: the promise is broken"
+TWICE = "DONE TWICE, WITHOUT AN OPERATOR'S REPEAT: R-1: the promise is broken"
 MISSING = "CONFIRMED IN THE STORE, NOT IN THE BANK'S BOOK: R-1: the promise is broken"
 STRANGE = "IN THE BANK'S BOOK, NOT IN THE STORE: R-1: the promise is broken"
 GOOD = "0 effects done twice."

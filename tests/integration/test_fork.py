@@ -206,7 +206,7 @@ class TestAnEdit:
         with pytest.raises(NotFound) as caught:
             plan_fork(run, "tell")
         said = str(caught.value)
-        assert '"tell" is an action: its effects are found again whatever it is forked from.' in said
+        assert '"tell" is an action: its confirmed effects are reused wherever the run is forked.' in said
         assert "fetch, fetch#2, sum_up" in said
 
     async def test_a_run_without_steps(self, app: App):

@@ -60,7 +60,7 @@ async def test_one_that_is_read(new_app: NewApp, tape: Outside):
         assert await runtime.reader.sources(app="other") == []
         assert await runtime.reader.source("other") is None
     async with working(new_app("other")) as runtime:
-        assert (await the_source(runtime))["unread"] == "nobody reads it: no worker of app app is alive"
+        assert (await the_source(runtime))["unread"] == "not read: no worker of app app is alive"
 
 
 async def test_one_that_cannot_be_read(new_app: NewApp, tape: Outside):
@@ -100,7 +100,7 @@ async def test_one_that_nobody_holds_is_said_to_be_read_only_while_somebody_says
         assert found["unread"] is None
         clock.move("4m")
         (found,) = await runtime.reader.sources()
-        assert "nobody has said for 4 m" in found["unread"]
+        assert "no process has reported reading it for 4 m" in found["unread"]
 
 
 async def test_one_whose_trigger_was_removed_can_be_forgotten(new_app: NewApp, tape: Outside):

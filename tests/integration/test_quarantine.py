@@ -148,7 +148,7 @@ class TestReleasing:
             found = await the_one(runtime)
             async with working(an_app(lambda **more: new_app("other", **more), tape, []), reading="drained") as other:
                 ended = await release(other.store, other.releasing, found, by=Actor("ada", "code"))
-                assert "belongs to app app, and this is other" in str(ended.refused)
+                assert "belongs to app app, not other" in str(ended.refused)
 
     async def test_all_of_a_source(self, new_app: NewApp, tape: Outside):
         seen: list[str] = []

@@ -206,7 +206,7 @@ class TestHeldEffects:
             problem = await answer_of(await http.post(path), 422)
             assert (problem["type"], problem["field"]) == ("urn:wakeful:problem:result-does-not-fit", "result")
             assert (
-                'its action returns text, and the run needs that to go on: give it with "result": "…"'
+                'its action returns text, which the run needs to resume: give it with "result": "…"'
                 in problem["detail"]
             )
             problem = await answer_of(await http.post(path, json={"result": 7}), 422)

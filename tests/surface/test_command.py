@@ -120,18 +120,22 @@ def test_the_code_of_an_app(shell, tmp_path):
         ),
         (("list", "rex"), 2, "list"),
         (("show", "rx"), 1, 'there is no pet "rx". Did you mean "rex"? See `wakeful pets`'),
-        (("show", "rex"), 2, "pet rex is in several apps: say which with --of NAME"),
+        (("show", "rex"), 2, "pet rex is in several apps: choose one with --of NAME"),
         (("give", "tom"), 2, "give takes --weight and how much, like: --weight 2kg"),
         (("give", "tom", "--weight", "two"), 2, "pets: --weight: 'two' is no weight: write 2kg"),
         (("give", "tom", "--weight", "2kg"), 1, "pet tom is asleep"),
-        (("show", "tom", "--weight", "2kg"), 2, "--weight is for give: show has none"),
+        (("show", "tom", "--weight", "2kg"), 2, "--weight is for give, not for show"),
         (("--stat", "asleep"), 2, 'pets: there is no option "--stat". Did you mean "--state"?'),
         (("--state", "aslep"), 2, 'pets: --state: no state "aslep". Did you mean "asleep"?'),
         (("--limit", "0"), 2, 'pets: --limit: "0" is not a whole number from 1 to 500'),
         (("--after", "x"), 2, "--after: not a cursor of this listing"),
         (("wash",), 2, "pets wash takes a NAME, or for many at once --state, --all"),
-        (("wash", "tom", "--all"), 2, "--state, --all and --plan are for many pets: leave out the NAME, or them"),
-        (("wash", "--state", "asleep", "--rate", "x"), 2, "'x' is no rate"),
+        (
+            ("wash", "tom", "--all"),
+            2,
+            "--state, --all and --plan are for many pets: leave out either the NAME or these options",
+        ),
+        (("wash", "--state", "asleep", "--rate", "x"), 2, "'x' is not a rate"),
     ],
 )
 def test_called_the_wrong_way(shell, words, code, said):
@@ -143,7 +147,7 @@ def test_called_the_wrong_way(shell, words, code, said):
 def test_a_word_has_help_of_its_own(shell, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     noun, give = shell("pets", "--help").out, shell("pets", "give", "--help").out
-    assert noun.startswith("usage: wakeful pets [WORD] [options]")
+    assert noun.startswith("usage: wakeful pets [COMMAND] [options]")
     assert all(f"  {word}" in noun for word in ("list", "show NAME", "give NAME", "wash [NAME]", "call NAME [APP]"))
     assert "--state" in noun
     assert give.startswith("usage: wakeful pets give NAME [options]")

@@ -86,17 +86,17 @@ def test_many_at_once(client, monkeypatch):
         ("GET", "/v1/pets?stat=x", None, 400, 'unknown parameter "stat". Did you mean "state"?', "stat"),
         ("GET", "/v1/pets?state=aslep", None, 400, 'there is no state "aslep". Did you mean "asleep"?', "state"),
         ("GET", "/v1/pets?limit=501", None, 400, 'limit is "501": give a number from 1 to 500', "limit"),
-        ("GET", "/v1/pets?good=yes", None, 400, "good is true or false", "good"),
+        ("GET", "/v1/pets?good=yes", None, 400, "good must be true or false", "good"),
         ("GET", "/v1/pets?after=x", None, 400, "after is not a cursor of this listing", "after"),
         ("GET", "/v1/pets/rx", None, 404, "there is no pet of that name", None),
-        ("GET", "/v1/pets/rex", None, 409, "pet rex is in several apps: say which with ?app=", "app"),
+        ("GET", "/v1/pets/rex", None, 409, "pet rex is in several apps: choose one with ?app=", "app"),
         ("POST", "/v1/pets/tom/feed", {}, 400, 'for is missing: how much, like "2kg"', "for"),
         ("POST", "/v1/pets/tom/feed", {"for": 2}, 400, "for is text of 1 to 2,000 characters", "for"),
         ("POST", "/v1/pets/tom/feed", {"for": "two"}, 400, "for: 'two' is no weight: write 2kg", "for"),
         ("POST", "/v1/pets/tom/feed", {"for": "2kg", "fod": 1}, 400, 'unknown field "fod"', "fod"),
         ("POST", "/v1/pets/tom/feed", {"for": "2kg"}, 409, "pet tom is asleep", None),
         ("POST", "/v1/pets/rx/feed", {"for": "2kg"}, 404, "there is no pet of that name", None),
-        ("POST", "/v1/pets/wash", {}, 400, 'which ones? Give "state" or "all": true', "filter"),
+        ("POST", "/v1/pets/wash", {}, 400, 'nothing is selected: give "state" or "all": true', "filter"),
         ("POST", "/v1/pets/wash", {"filter": {"al": True}}, 400, 'unknown field "filter.al"', "filter.al"),
         ("POST", "/v1/pets/wash", {"filter": {"state": "x"}}, 400, 'filter.state: no state "x"', "filter.state"),
         ("PATCH", "/v1/pets/tom", {"note": "x"}, 400, 'unknown field "note"', "note"),
@@ -120,7 +120,7 @@ def test_permissions_are_asked_before_anything_is_done(yard):
     assert operator.post("/v1/pets/tom/call", json={}).status_code == 403
     assert operator.post("/v1/pets", json={"name": "kim"}).status_code == 200
     reader = served(scopes=frozenset({"read"}))
-    assert reader.post("/v1/pets", json={"name": "kit"}).json()["detail"].endswith("that needs the permission operate")
+    assert reader.post("/v1/pets", json={"name": "kit"}).json()["detail"].endswith("it needs the permission operate")
     assert reader.post("/v1/pets/wash", json={"filter": {"all": True}}).status_code == 403
     assert ("kit", "zoo") not in yard.pets
     assert reader.get("/v1/pets").status_code == 200

@@ -139,8 +139,8 @@ async def test_editing_changes_only_what_is_given(http: httpx2.AsyncClient, stor
 @pytest.mark.parametrize(
     ("name", "body", "status", "said"),
     [
-        ("morning", {}, 400, "nothing is given that would change"),
-        ("morning", {"cron": None}, 400, "cron cannot be taken away"),
+        ("morning", {}, 400, "no change is given"),
+        ("morning", {"cron": None}, 400, "cron cannot be removed"),
         ("morning", {"agent": "reviev"}, 404, 'Did you mean "review"?'),
         ("mornig", {"jitter": "1s"}, 404, 'app shop has no schedule "mornig". Did you mean "morning"?'),
         ("morning", {"data": "seven"}, 422, "the edited data"),

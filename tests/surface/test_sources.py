@@ -27,7 +27,7 @@ async def test_are_listed_by_app_and_name(entered: DatabaseStore):
         assert [(one["app"], one["name"]) for one in listed] == [("desk", "orders"), ("shop", NAME), ("shop", "orders")]
         assert (listed[1]["kind"], listed[1]["state"], listed[1]["agents"]) == ("files", "idle", ["review"])
         assert (listed[1]["holder"], listed[1]["servers"], listed[1]["cut"]) == (None, [], None)
-        assert listed[1]["unread"] == "nobody reads it: no worker of app shop is alive"
+        assert listed[1]["unread"] == "not read: no worker of app shop is alive"
         assert (await http.get("/v1/sources?app=desk")).json()["sources"] == listed[:1]
         assert (await http.get("/v1/sources?state=failing")).json() == {"sources": []}
         wrong = await http.get("/v1/sources?state=failng")

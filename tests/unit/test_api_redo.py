@@ -129,7 +129,7 @@ class TestEffects:
     def test_the_second_answer_is_told_which_stands(self, api):
         post(api, "/v1/effects/eff/confirm", None, **{"Wakeful-Operator": "ada"})
         problem = assert_problem(post(api, "/v1/effects/eff/abandon"), 409)
-        assert "ada settled it before: confirmed. Nothing was changed by this abandon" in problem["detail"]
+        assert "ada settled it before: confirmed. This abandon changed nothing" in problem["detail"]
 
     def test_only_confirm_has_a_result_and_only_what_is_there_is_settled(self, api):
         assert_problem(post(api, "/v1/effects/eff/repeat", {"result": 1}), 400, field="result")

@@ -45,7 +45,7 @@ def test_rates(text, rate):
 
 @pytest.mark.parametrize("text", ["", "fast", "0", "-1/s", "5/d", "nan", "inf", "1e999"])
 def test_what_is_no_rate(text):
-    with pytest.raises(ValueError, match="is no rate"):
+    with pytest.raises(ValueError, match="is not a rate"):
         read_rate(text)
 
 

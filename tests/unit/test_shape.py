@@ -103,7 +103,7 @@ def test_what_fits_passes(kind: Any, value: Any):
         (tuple[int, str], [1, 2], ["[1]: text is expected, not 2"]),
         (tuple[int, str], [1], ["the answer: a list of 2 is expected, and this has 1"]),
         (dict[str, int], {"a": 1, "b": "c"}, ['b: a whole number is expected, not "c"']),
-        (Annotated[str, Field(pattern=r"^\d+$")], "a", [r'the answer: "a" is not like the pattern ^\d+$']),
+        (Annotated[str, Field(pattern=r"^\d+$")], "a", [r'the answer: "a" does not match the pattern ^\d+$']),
         (Tree, {"name": "a", "children": [{}]}, ["children[0].name is missing: text is expected"]),
         (Line | None, {"name": "x"}, ["name: text of 2 to 10 characters is expected, and this has 1"]),
         (Pet, {"kind": "cat", "lives": "9"}, ['lives: a whole number is expected, not "9"']),

@@ -1,9 +1,9 @@
-"""The demonstration: an app at work on one SQLite file, a worker that is killed in mid-run, and a check that counts.
+"""The demonstration: an app on one SQLite file, a worker that is killed in mid-run, and a check of the result.
 
 director (this process) ──events──► SQLite file ◄──claims, steps── worker (a child, killed with SIGKILL)
       │                                ▲    │                         │    │
-      ├── reads what became of them ◄──│────┘                         │    └──► bank (a child): bank.log, its book
-      ├── types what nobody else does ─┘                              └──► steps.log: each body writes a line
+      ├── reads the results ◄──────────│────┘                         │    └──► bank (a child): bank.log, its book
+      ├── types the operator's commands┘                              └──► steps.log: each body writes a line
       └── compares the three: did a finished step run again, was anything paid twice?
 """
 
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 
 def main(seconds: float | None = None, *, keep: bool = False) -> int:
-    """Run it for so many seconds, or until Ctrl-C; 0 if every promise held, 1 if one did not."""
+    """Run the demonstration for `seconds`, or until Ctrl-C. Returns 0 if every promise held, else 1."""
     try:
-        from wakeful.demo.director import direct  # the worker imports this package too, and needs none of that
+        from wakeful.demo.director import (
+            direct,
+        )  # imported late: the worker imports this package too and needs none of it
 
         return direct(seconds, keep=keep)
-    except KeyboardInterrupt:  # before or after the part that ends cleanly on it
+    except KeyboardInterrupt:  # before or after the part that handles it
         return 130

@@ -1,7 +1,7 @@
-"""The account at the end: what was accepted, what became of it, and whether the promises held. Checked, not asserted.
+"""The account at the end: what was accepted, what happened to it, and whether the promises held.
 
-It compares records that do not know each other: the store, the answers that the feeder got, the lines that the steps
-wrote, and the bank's book. Where they disagree a line says so, and the exit code is 1.
+It compares independent records: the store, the answers that the feeder got, the lines that the steps wrote, and the bank's book.
+If they disagree, a line says so and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Kill:
-    """One death of a worker, and what came after."""
+    """One kill of a worker, and its recovery."""
 
     pid: int
     runs: list[str]
     kept: int
-    resumed_after: float | None = None  # seconds from the new worker's joining to the first step that it executed
-    stuck: int = 0  # runs that the next worker did not go on with
+    resumed_after: float | None = None  # seconds from the new worker's registration to its first step
+    stuck: int = 0  # runs that the next worker did not resume
 
 
 def print_account(console: Console, stage: Stage, feeder: Feeder, kills: list[Kill]) -> bool:
@@ -58,7 +58,7 @@ def print_account(console: Console, stage: Stage, feeder: Feeder, kills: list[Ki
 
 
 def about_events(stage: Stage, feeder: Feeder) -> Iterator[Line]:
-    """Sort every event that was answered, or that a run emitted, by what became of it."""
+    """Sort every accepted or emitted event by its result."""
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
     stored = {(event["source"], event["id"]): event for event in stage.accepted()}
     runs = {(run["event"]["source"], run["event"]["id"]): run for run in stage.runs.values()}  # a type has one agent
@@ -77,7 +77,7 @@ def about_events(stage: Stage, feeder: Feeder) -> Iterator[Line]:
         yield Line("", f"{feeder.duplicates} more delivered a second time: no second run")
     yield Line("done", f"{len(done)}")
     yield Line("dead", f"{len(dead)}", "red" if dead else "")
-    yield from first([f"{name_of(run)}: {reason_of(run, run['error'])}" for run in dead], "more like these")
+    yield from first([f"{name_of(run)}: {reason_of(run, run['error'])}" for run in dead], "more of these")
 
     found = len({identity.partition("@")[0] for identity in files} & set(feeder.dropped))
     left = len(feeder.dropped) - found
@@ -108,7 +108,7 @@ def about_events(stage: Stage, feeder: Feeder) -> Iterator[Line]:
 
 
 def about_steps(stage: Stage) -> Iterator[Line]:
-    """The lines that the steps wrote beside the records of the store."""
+    """Compare the lines that the steps wrote with the store's records."""
     counter, recorded = stage.counter, set(stage.recorded())
     ended = {key for key, some in counter.executions.items() if any(one.ended == "finished" for one in some)}
     yield Line("steps", f"{counter.finished} ran to their end (counted in a file), {len(recorded)} are in the store")
@@ -117,7 +117,7 @@ def about_steps(stage: Stage) -> Iterator[Line]:
     if counter.cut_off:
         yield Line("", f"{counter.cut_off} cut off by a kill: not finished, so they began again")
     if counter.unsaved:
-        yield Line("", f"{counter.unsaved} ended just before a kill, but not yet on disk: not finished either")
+        yield Line("", f"{counter.unsaved} ended just before a kill, not yet on disk: not finished either")
     if uncounted := recorded - ended:
         yield Line("", f"{len(uncounted)} are in the store, but the counter never saw them end", BROKEN)
     if counter.repeated:
@@ -127,8 +127,8 @@ def about_steps(stage: Stage) -> Iterator[Line]:
 
 
 def about_effects(stage: Stage) -> Iterator[Line]:
-    """The ledger of effects beside the bank's book: one booking for each that is confirmed. An effect that a person had
-    repeated is that person's word against the book's.
+    """Compare the effects in the store with the bank's book: one booking for each confirmed effect. An effect that a person repeated
+    may be booked twice.
     """
     effects, book = stage.effects(), stage.book
     confirmed = [subject_of(run) for run, effect in effects if effect["state"] == "confirmed"]
@@ -137,13 +137,13 @@ def about_effects(stage: Stage) -> Iterator[Line]:
     asked, looked = times(book.count("asked")), book.count("looked")
     looks = f", and {times(looked)} what it had paid" if looked else ""
     yield Line("effects", f"{len(confirmed)} confirmed in the store, {book.count('booked')} in the bank's own book")
-    yield Line("", f"it was asked to pay {asked}{looks}; {book.count('unheard')} of its answers nobody heard")
+    yield Line("", f"it was asked to pay {asked}{looks}; {book.count('unheard')} of its answers were not received")
     ended = [(run, effect) for run, effect in effects if effect["state"] in {"confirmed", "abandoned"}]
     notes = [f" Note: {effect['note']}." if effect["note"] else "" for _, effect in ended]
-    yield from first([stage.story_of(*one) + note for one, note in zip(ended, notes, strict=True)], "more like these")
+    yield from first([stage.story_of(*one) + note for one, note in zip(ended, notes, strict=True)], "more of these")
     twice = [(subject_of(run), effect) for run, effect in effects if book.count("booked", subject_of(run)) > 1]
     wrong = {
-        "DONE TWICE, AND NOBODY HAD SAID SO": [one for one, effect in twice if effect["settled_by"] is None],
+        "DONE TWICE, WITHOUT AN OPERATOR'S REPEAT": [one for one, effect in twice if effect["settled_by"] is None],
         "CONFIRMED IN THE STORE, NOT IN THE BANK'S BOOK": [one for one in confirmed if not book.count("booked", one)],
         "IN THE BANK'S BOOK, NOT IN THE STORE": sorted(book.pages.keys() - {subject_of(run) for run, _ in effects}),
     }
@@ -171,13 +171,13 @@ def about_kills(kills: list[Kill]) -> Iterator[Line]:
             kept = number(kill.kept, "finished step")
             yield Line("", f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {kept} kept")
         elif kill.stuck:
-            yield Line("", f"{number(kill.stuck, 'run')} did not go on with the next worker", BROKEN)
+            yield Line("", f"{number(kill.stuck, 'run')} not resumed by the next worker", BROKEN)
         elif kill.runs:
             yield Line("", "the demonstration ended before the next worker took over")
 
 
 def about_what_is_next(stage: Stage) -> Iterator[Line]:
-    yield Line("", f"{program()} init       a small project that runs at once")
+    yield Line("", f"{program()} init       create a small project that runs at once")
     yield Line("", f"{program()} --help     everything else")
     if stage.keep:
         yield Line("", f"{program()} runs --store {stage.store}")
@@ -191,7 +191,7 @@ def name_of(run: dict[str, Any]) -> str:
 
 
 def first(texts: list[str], more: str) -> Iterator[Line]:
-    """The first of them, and how many there are besides."""
+    """The first texts, and the number of the rest."""
     yield from (Line("", text) for text in texts[:LISTED])
     if len(texts) > LISTED:
         yield Line("", f"and {len(texts) - LISTED} {more}")

@@ -2,13 +2,13 @@
 
     ticket.created ───► triage ──emits──► ticket.triaged ───► answer
     payment.received ─► invoice     four steps, long enough to be killed in the middle
-    host.added ───────► enrich      asks an inventory that is not always there
-    refund.requested ─► refund      has a bank pay, which does it and then does not answer
+    host.added ───────► enrich      asks an inventory that is not always available
+    refund.requested ─► refund      asks a bank to pay, which pays but does not answer
     inbox/*.md ───────► filing      wakes when a file is dropped into a folder
     /hooks/github ────► review      wakes when a signed request comes to a webhook
 
-The work is pretended: a step takes as many seconds as a real one would, and writes a line outside of the worker when it begins
-and when it ends. Everything else is real.
+The work is simulated: a step takes as long as a real one would, and writes a line to a file when it begins and when it ends.
+Everything else is real.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HOOK = "/hooks/github"
 HOOK_SECRET = "WAKEFUL_DEMO_GITHUB"  # noqa: S105 the name of the variable that it is in
 ACT = "act"
 
-# How many seconds each step takes, in the order in which a run does them. The view draws them as a bar.
+# Seconds per step, in the order of a run. The view draws them as a bar.
 SECONDS = {
     "triage": {"classify": 0.5, "find_article": 0.6, "summarise": 0.7, "emit ticket.triaged": 0.0},
     "answer": {"read_article": 0.4, "draft_reply": 0.6},
@@ -48,7 +48,7 @@ app = App("operations")
 
 
 class Item(BaseModel):
-    id: str  # by which the counter tells one from another
+    id: str  # identifies the item for the counter
 
 
 class Payment(Item):
@@ -103,7 +103,7 @@ calls: Counter[str] = Counter()
 
 @step(attempts=6, backoff="800ms")
 async def look_up(host: Host) -> str:
-    """The inventory has weak days: it has no old hosts, and refuses the first two calls about a shaky one."""
+    """Simulates an unreliable inventory: it has no old hosts, and rejects the first two calls about a shaky one."""
     async with counted("look_up", host.id, SECONDS["enrich"]["look_up"]):
         if host.id.startswith("old-"):
             raise Persistent(f"the inventory has no host {host.id}")
@@ -123,7 +123,7 @@ async def enrich(run: Run, host: Host) -> None:
 
 @action(safety="idempotent", timeout="1s", backoff="300ms")
 async def transfer(op: Operation, wanted: Refund) -> str | None:
-    """The bank knows an id again."""
+    """The bank deduplicates by id."""
     return await bank.pay(wanted.id, key=op.id)
 
 
@@ -133,13 +133,13 @@ async def find_on_card(_: Operation, wanted: Refund) -> str | None:
 
 @action(safety="reconcile", find=find_on_card, settle="1s", timeout="1s")
 async def pay_to_card(_: Operation, wanted: Refund) -> str | None:
-    """It knows no id, but what it has booked can be looked up."""
+    """The bank does not deduplicate, but bookings can be looked up."""
     return await bank.pay(wanted.id)
 
 
 @action(safety="at_most_once", timeout="1s")
 async def send_cheque(_: Operation, wanted: Refund) -> str | None:
-    """Nothing can be looked up, and a second request is a second cheque."""
+    """Bookings cannot be looked up, and a second request is a second cheque."""
     return await bank.pay(wanted.id)
 
 

@@ -1,15 +1,14 @@
 """The bank of the demonstration: a service outside of Wakeful, in a process of its own, that pays refunds.
 
-It books a refund at once, and it is slow to answer: the caller that asks first about a refund has hung up before the
-answer is there. So every refund here was done although its call failed. What can be known afterwards depends on the way
-it is paid:
+It books a refund at once but answers slowly: the first call about a refund times out. So every refund here was paid although its
+call failed. How the outcome can be found out depends on the kind of payment:
 
-    transfer   the bank knows an id again: asked a second time under the same one, it pays nothing, and answers
-    card       it does not, but it can be asked which refund it has booked
-    cheque     neither: a second request is a second cheque. Only a person, with the statement in hand, can tell
+    transfer   the bank deduplicates by id: a second request with the same id pays nothing and is answered
+    card       no deduplication, but booked refunds can be looked up
+    cheque     neither: a second request is a second cheque. Only a person with the bank statement knows
 
-One line of JSON comes in and one goes out. The bank writes down each request and each booking in its book, `bank.log`,
-before any answer.
+A request and an answer are one line of JSON each. The bank writes each request and each booking to its book, `bank.log`, before it
+answers.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ Way = Literal["transfer", "card", "cheque"]
 
 
 async def pay(reference: str, key: str | None = None) -> str | None:
-    """Have a refund paid; the number of the booking."""
+    """Pay a refund. Returns the booking number."""
     return await _ask("pay", reference, key)
 
 
 async def look(reference: str) -> str | None:
-    """The number of a booking, if there is one under this reference."""
+    """The booking number for this reference, if there is one."""
     return await _ask("look", reference, None)
 
 
@@ -56,7 +55,7 @@ async def _ask(verb: str, reference: str, key: str | None) -> str | None:
 
 
 class Bank:
-    """Takes requests, one connection for each."""
+    """Serves requests, one per connection."""
 
     def __init__(self, book: Path) -> None:
         self._book = book
@@ -64,7 +63,7 @@ class Bank:
         self._bookings: dict[str, str] = {}  # by the key of a transfer, and by the reference of each
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Do what is asked, then answer; but the first request about a refund is never answered."""
+        """Execute a request, then answer. The first request about a refund is never answered."""
         try:
             verb, reference, key = json.loads(await reader.readline())
             is_first = verb == "pay" and reference not in self._bookings
@@ -73,7 +72,7 @@ class Bank:
                 self._bookings[reference] = self._bookings[key or reference] = f"B-{next(self._numbers)}"
                 add_line(self._book, what="booked", reference=reference)
             if is_first:
-                await reader.read()  # until the other side has hung up
+                await reader.read()  # until the caller has hung up
                 add_line(self._book, what="unheard", reference=reference)
             else:
                 writer.write(json.dumps(self._bookings.get(key or reference)).encode() + b"\n")
@@ -85,7 +84,7 @@ class Bank:
 
 
 async def run(book: Path, listener: int) -> None:
-    """Open until it is told to end, on a port that the director has opened."""
+    """Serve until told to end, on a port that the director has opened."""
     server = await asyncio.start_server(Bank(book).serve, sock=socket.socket(fileno=listener))
     await told_to_end()
     server.close()

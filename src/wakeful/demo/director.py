@@ -1,9 +1,9 @@
-"""The director: has events fed, starts the worker, kills it in mid-run, starts another, and closes the books.
+"""The director: feeds events, starts the worker, kills it in mid-run, starts another, and prints the account.
 
 A round of the story: events come in before there is a worker, and then trouble of every kind (`Feeder` has the timetable);
 SIGKILL, as soon as enough runs are in the middle; a file and a webhook without a worker; the next worker, and when all runs
-have ended, what waits for a person. Without a time limit rounds follow each other until Ctrl-C. Whatever ends it, the
-worker is stopped, the terminal is put back, and the books are closed.
+have ended, the work that waits for a person. Without a time limit, rounds repeat until Ctrl-C. However it ends, the worker is
+stopped, the terminal is restored, and the account is printed.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ PAINT_EVERY = 0.125
 FIRST_WORKER_AT = 0.8
 KILL_AT = 7.4
 CALM = 4.0
-AFTER_A_KILL = 9.0  # what a kill and its resume need before the end
-OVERRUN = 6.0  # on a slow machine the story may take longer than was asked for, but not much
+AFTER_A_KILL = 9.0  # seconds that a kill and its recovery need before the end
+OVERRUN = 6.0  # a slow machine may take a little longer than the given time
 TOO_SHORT_TO_KILL = 5.0
 ENOUGH_RUNS = 5
 WAIT_FOR_ENOUGH = 2.5
@@ -56,7 +56,7 @@ def direct(seconds: float | None, *, keep: bool) -> int:
     console = terminal()
     folder = Path(tempfile.mkdtemp(prefix="wakeful-demo-"))
     try:
-        logging.basicConfig(filename=folder / "director.log")  # the terminal is for the picture
+        logging.basicConfig(filename=folder / "director.log")  # keep the terminal free for the picture
         return asyncio.run(perform(console, folder, seconds, keep=keep))
     except Failed as failure:
         console.print(str(failure), style="bold red", soft_wrap=True)
@@ -67,7 +67,7 @@ def direct(seconds: float | None, *, keep: bool) -> int:
 
 
 async def perform(console: Console, folder: Path, seconds: float | None, *, keep: bool) -> int:
-    """Everything from the first event to the account."""
+    """Run everything from the first event to the account."""
     store, inbox = f"sqlite:///{quote(str(folder))}/wakeful.db", folder / "inbox"
     inbox.mkdir()
     async with app.running(worker=False, store=store) as runtime, served(app) as http:
@@ -107,7 +107,7 @@ class Director:
                 feeding.cancel()
                 if stage.worker is not None:
                     if self.interrupted:
-                        stage.say("Stopping: the worker finishes what it can and gives the rest back.", "bold yellow")
+                        stage.say("Stopping: the worker finishes what it can and releases the rest.", "bold yellow")
                     await stage.worker.end(signal.SIGTERM)
                 showing.cancel()
         except ExceptionGroup as failures:
@@ -122,7 +122,7 @@ class Director:
         return [child for child in (self.stage.worker, self.bank) if child is not None]
 
     async def _show(self) -> None:
-        """Look and paint, again and again. Raises Failed."""
+        """Read the store and redraw, in a loop. Raises Failed."""
         while True:
             for child in self._children():
                 child.check()
@@ -131,7 +131,7 @@ class Director:
             await asyncio.sleep(PAINT_EVERY)
 
     def _interrupt(self, story: asyncio.Task[None]) -> None:
-        """End the story. The second time, do not wait for the worker either."""
+        """End the story. The second time, do not even wait for the worker."""
         if self.interrupted and self.stage.worker is not None:
             with suppress(ProcessLookupError):
                 self.stage.worker.process.kill()
@@ -142,11 +142,11 @@ class Director:
 
     async def _play(self) -> None:
         stage = self.stage
-        stage.say("Events come in and no worker runs yet. Accepted means: it is on disk.")
+        stage.say("Events arrive while no worker runs yet. Accepted means on disk.")
         self.bank = await open_bank(stage.folder)
         await self._at(FIRST_WORKER_AT)
         await self._start_worker()
-        stage.say(f"Worker {stage.at_work} is at work: {len(STEPS)} agents, and every step is a checkpoint.")
+        stage.say(f"Worker {stage.at_work} is running: {len(STEPS)} agents, and every step is a checkpoint.")
         kill_at = KILL_AT
         while self._has_time_to_kill(kill_at):
             await self._at(kill_at)
@@ -155,17 +155,17 @@ class Director:
             kill_at += ROUND
             if self._has_time_to_kill(kill_at):
                 await asyncio.sleep(CALM)
-                stage.say(f"All is calm. The next kill comes at about {clock(kill_at)}.")
+                stage.say(f"All is calm. The next kill is at about {clock(kill_at)}.")
         await self.feeder.over.wait()
         stage.say("No more events: the last runs finish.")
         await stage.until(lambda: not stage.going(), at_most=stage.left + OVERRUN)
         await self.desk.clear()
         if await stage.until(lambda: not stage.open_runs(), at_most=stage.left + OVERRUN):
-            stage.say("Everything that was accepted has ended. Nothing is left to do.", "bold green")
+            stage.say("All accepted events are finished. Nothing is left to do.", "bold green")
         await asyncio.sleep(stage.left)
 
     def _has_time_to_kill(self, at: float) -> bool:
-        """The first kill is made to fit, by the pace, unless the time is very short."""
+        """The time of the next kill. The pace makes the first one fit, unless the time is very short."""
         seconds = self.stage.seconds
         return seconds is None or (seconds >= TOO_SHORT_TO_KILL if at == KILL_AT else at + AFTER_A_KILL < seconds)
 
@@ -174,7 +174,7 @@ class Director:
         await asyncio.sleep(max(0.0, when * self.stage.pace - self.stage.elapsed))
 
     async def _start_worker(self) -> None:
-        """Start another process, and find it at work: the store has a row of it."""
+        """Start another worker and wait until it is registered in the store."""
         stage = self.stage
         stage.joined_at = None
         worker = stage.worker = await Child.start("Worker", "wakeful.demo.worker", log=stage.folder / "worker.log")
@@ -185,7 +185,7 @@ class Director:
             await asyncio.sleep(PAINT_EVERY)
 
     async def _kill_and_resume(self) -> None:
-        """SIGKILL in the middle of some runs; a moment without a worker; then another one, and what it takes over.
+        """SIGKILL in the middle of some runs, a moment without a worker, then another worker that takes over.
 
         Refunds come first: a kill would only cut off an answer that never comes anyway.
         """
@@ -197,8 +197,8 @@ class Director:
         stage.say(f"kill -9: worker {kill.pid} dies in the middle of {number(len(kill.runs), 'run')}.", "bold red")
         await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
         kept = number(kill.kept, "finished step")
-        stage.say(f"No worker. Safe on disk: {kept}. Events still come in.", "bold yellow")
-        await self.feeder.file(", and nobody looks.")
+        stage.say(f"No worker. Safe on disk: {kept}. Events still arrive.", "bold yellow")
+        await self.feeder.file(", and no worker reads it.")
         await self.feeder.webhook("GitHub calls about {}: stored and answered {}, without a worker.")
         await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
         stage.say("Another worker is started on the same file.")
@@ -206,7 +206,7 @@ class Director:
         await self._watch(kill)
 
     async def _kill(self) -> Kill:
-        """SIGKILL, and what the dead leaves behind: runs that the store still calls running."""
+        """Send SIGKILL, and record the runs that the store still shows as running."""
         stage, worker = self.stage, self.stage.worker
         assert worker is not None, "the story kills only what it has started"  # noqa: S101
         stage.worker = None
@@ -220,7 +220,7 @@ class Director:
         return kill
 
     async def _watch(self, kill: Kill) -> None:
-        """Wait until the next worker goes on with each run, then until all of them have ended."""
+        """Wait until the next worker has resumed each run, then until all of them have ended."""
         stage, runs = self.stage, number(len(kill.runs), "run")
 
         def going() -> list[dict[str, Any]]:
@@ -231,36 +231,36 @@ class Director:
 
         if not await stage.until(lambda: not stuck(), at_most=PATIENCE):
             kill.stuck = stuck()
-            stage.say(f"{number(kill.stuck, 'run')} did not go on within {PATIENCE:.0f} s.", "bold red")
+            stage.say(f"{number(kill.stuck, 'run')} not resumed within {PATIENCE:.0f} s.", "bold red")
             return
         began = [when for one in kill.runs for when in self._beginnings(stage.runs[one])]
         if began and stage.joined_at is not None:
             kill.resumed_after = max(0.0, min(began) - stage.joined_at)
-        stage.say(f"Worker {stage.at_work} took over at once: {runs} went on with the next step.", "bold green")
+        stage.say(f"Worker {stage.at_work} took over at once: {runs} resumed at the next step.", "bold green")
         if await stage.until(lambda: not going(), at_most=PATIENCE):
             steps, twice = number(kill.kept, "step"), len(stage.counter.repeated)
             style = "bold red" if twice else "bold green"
             stage.say(f"{runs} ended. Of {steps} finished before the kill, {twice} ran again.", style)
 
     def _in_the_middle(self) -> int:
-        """How many runs have a step recorded, and one left to do."""
+        """How many runs have a recorded step and one left to do."""
         running = self.stage.in_state("running")
         return sum(0 < len(recorded_of(run)) < len(STEPS[run["agent"]]) for run in running)
 
     def _acting(self) -> bool:
-        """Whether an effect has come neither to its end nor to a person."""
+        """Whether an effect is neither finished nor held."""
         refunds = [run for run in self.stage.open_runs() if ACT in STEPS[run["agent"]]]
         return any(not {"confirmed", "held"} & {effect["state"] for effect in run["effects"]} for run in refunds)
 
     def _beginnings(self, run: dict[str, Any]) -> list[float]:
-        """When the worker of now began steps of a run."""
+        """When the current worker began steps of a run."""
         executions = self.stage.counter.executions
         some = [one for step in STEPS[run["agent"]] for one in executions.get((step, subject_of(run)), [])]
         return [one.began_at for one in some if one.worker == self.stage.at_work]
 
 
 async def open_bank(folder: Path) -> Child:
-    """Start the bank on a port that is open before it, so that no caller comes too early."""
+    """Start the bank on a port that is already open, so that no call comes too early."""
     with socket.create_server((HOST, 0)) as listener:
         os.environ[PORT], descriptor = str(listener.getsockname()[1]), listener.fileno()
         words, log = (str(folder / "bank.log"), str(descriptor)), folder / "bank-errors.log"

@@ -1,8 +1,8 @@
-"""What comes in, and when: a steady mix, and now and then an event that makes trouble.
+"""The events and their times: a steady mix, and now and then an event that causes trouble.
 
-Each event goes in by the one door (`app.emit`) and is answered when it is on disk; the answers are remembered here, to be
-looked for in the store at the end. A webhook is answered likewise, over HTTP. Files go into a folder without any answer:
-the worker that reads the folder must find them.
+Each event is sent with `app.emit` and acknowledged once it is on disk; the receipts are kept, to be compared with the store at the
+end. A webhook is acknowledged over HTTP in the same way. Files are dropped into a folder without an acknowledgement: the worker that
+reads the folder must find them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from wakeful.tokens import new_token
 
 ROUND = 40.0
 FEED_EVERY = 0.75
-LAST_RUNS = 5.0  # what the last runs need after the last event
-LONGEST = 30.0  # for an answer, on a machine that has other things to do
+LAST_RUNS = 5.0  # seconds that the last runs need after the last event
+LONGEST = 30.0  # seconds to wait for an answer on a busy machine
 REFUSED = 401
 HOSTS = ("web", "db", "cache", "queue", "mail")
 
@@ -44,7 +44,7 @@ Sending = tuple[float, Callable[[], Awaitable[object]]]  # when, in seconds at p
 
 
 class Feeder:
-    """Makes events and sends them in."""
+    """Creates and sends events."""
 
     def __init__(self, app: App, inbox: Path, http: httpx2.AsyncClient, stage: Stage) -> None:
         self._app, self._inbox, self._http, self._stage = app, inbox, http, stage
@@ -54,7 +54,7 @@ class Feeder:
         self.receipts: list[Receipt] = []
         self.dropped: list[str] = []  # files
         self.called = 0  # webhooks
-        self.forged = 0  # and those of a caller that does not know the secret
+        self.forged = 0  # webhooks of a caller without the secret
         self.turned_away = 0
         self.duplicates = 0
         self.over = asyncio.Event()
@@ -75,7 +75,7 @@ class Feeder:
         return zip(itertools.count(0.0, FEED_EVERY), itertools.cycle(mix), strict=False)
 
     def _trouble(self) -> Iterator[Sending]:
-        """Each kind once in a round; at last enough payments for a kill in the middle of their runs."""
+        """Each kind once per round; at the end enough payments for a kill in the middle of their runs."""
         for begin in itertools.count(0.0, ROUND):
             yield begin + 0.2, partial(self.refund, "transfer")
             yield begin + 1.2, self.file
@@ -108,7 +108,7 @@ class Feeder:
     # trouble
 
     async def refund(self, way: Way) -> None:
-        """The bank will pay it, and not answer in time."""
+        """A refund that the bank pays without answering in time."""
         number, name = self._next("R")
         await self._send("refund.requested", {"id": name, "amount": f"{number + 11}.50", "way": way})
 
@@ -118,7 +118,7 @@ class Feeder:
         await self._send("payment.received", data)
 
     async def unknown_host(self) -> None:
-        """A step of its run will fail, and would every time."""
+        """An event whose run fails in a step, every time."""
         await self._send("host.added", {"id": self._next("old")[1]})
 
     async def unmatched(self) -> None:
@@ -127,33 +127,33 @@ class Feeder:
         self._say("No agent handles backup.finished: it is kept and shown, not dropped.")
 
     async def again(self) -> None:
-        """The last payment a second time, as webhooks do."""
+        """Send the last payment a second time, as webhooks do."""
         if await self._send("payment.received", self._last_payment) == "duplicate":
             self._say(f"Payment {self._last_payment['id']} was delivered a second time: still one run.")
 
     async def file(self, ending: str = ": an agent wakes on it.") -> None:
-        """A file is dropped into the folder."""
+        """Drop a file into the folder."""
         name = f"{self._next('note')[1]}.md"
         (self._inbox / name).write_text("Keys: the spare ones are with the porter.", encoding="utf-8")
         self.dropped.append(name)
         self._say(f"{name} was dropped into inbox/{ending}")
 
     async def webhook(self, words: str = "GitHub calls a webhook about {}: signed, stored, answered {}.") -> None:
-        """A signed request comes in over HTTP."""
+        """Send a signed request over HTTP."""
         number = 6 + self._next("shop")[0]
-        self.called += 1  # before the answer: a caller that is interrupted in between has called all the same
+        self.called += 1  # counted before the answer: an interrupted call has been made all the same
         answer = await self._call(number, os.environ[HOOK_SECRET])
         self.receipts += [Receipt.from_json(one) for one in answer.json()["events"]] if answer.is_success else []
         self._say(words.format(f"shop#{number}", answer.status_code))
 
     async def forged_webhook(self) -> None:
-        """The same from a caller that does not know the secret."""
+        """Send a request with a wrong signature."""
         status = (await self._call(6, "password")).status_code
         self.forged += 1
         self.turned_away += status == REFUSED
         self._say(f"A webhook with a wrong signature: answered {status}, kept in quarantine.")
 
-    # ways in
+    # sending
 
     def _next(self, kind: str) -> tuple[int, str]:
         number = next(self._numbers[kind])
@@ -180,7 +180,7 @@ class Feeder:
 
 
 class Server(uvicorn.Server):
-    """uvicorn, without a say over signals: those are the director's."""
+    """uvicorn without signal handlers: signals belong to the director."""
 
     def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
         return contextlib.nullcontext()

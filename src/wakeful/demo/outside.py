@@ -1,4 +1,4 @@
-"""What happened outside of the store, counted in two files that outlive every process.
+"""What happened outside the store, recorded in two files that outlive every process.
 
     steps.log   the body of each step adds a line when it begins and when it ends: `Counter` reads it
     bank.log    the bank adds a line for each request and each booking: `Book` reads it
@@ -33,20 +33,20 @@ Key = tuple[str, str]  # the name of a step, and the id that its run is about
 
 
 def add_line(path: str | Path, **entry: Any) -> None:
-    """Add a line in one unbuffered write: a kill leaves it whole or leaves nothing of it."""
+    """Append a line in one unbuffered write: a kill leaves the whole line or nothing."""
     with Path(path).open("ab", buffering=0) as file:
         file.write(json.dumps(entry).encode() + b"\n")
 
 
 def write_step(step: str, subject: str, what: str) -> None:
-    """Add a line to steps.log, if there is a director to read it."""
+    """Append a line to steps.log, if a director reads it."""
     if (path := os.environ.get(COUNTER)) is not None:
         add_line(path, at=time.time(), worker=os.getpid(), step=step, subject=subject, what=what)
 
 
 @asynccontextmanager
 async def counted(step: str, subject: str, seconds: float) -> AsyncIterator[None]:
-    """The body of a step, which takes so long: a line when it begins, and one that says how it ends."""
+    """The body of a step that takes `seconds`: writes a line when it begins and one with its result."""
     write_step(step, subject, "began")
     ending = "stopped"
     try:
@@ -59,28 +59,28 @@ async def counted(step: str, subject: str, seconds: float) -> AsyncIterator[None
 
 
 class Lines:
-    """Reads such a file as it grows."""
+    """Reads a growing log file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._position = 0
 
     def added(self) -> Iterator[dict[str, Any]]:
-        """The lines that were added since the last time."""
+        """The lines added since the last call."""
         if not self.path.exists():
             return
         with self.path.open("rb") as file:
             file.seek(self._position)
             for line in file:
                 if not line.endswith(b"\n"):
-                    return  # it is being written
+                    return  # still being written
                 self._position += len(line)
                 yield json.loads(line)
 
 
 @dataclass(slots=True)
 class Execution:
-    """One time that a body ran."""
+    """One execution of a step's body."""
 
     worker: int
     began_at: float
@@ -88,7 +88,7 @@ class Execution:
 
 
 class Counter(Lines):
-    """Reads steps.log, and judges."""
+    """Reads steps.log and finds repeated steps."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -99,7 +99,7 @@ class Counter(Lines):
         self._recorded: set[Key] = set()  # in the store, when a worker died
 
     def read(self) -> None:
-        """Take in the lines that were added since the last time."""
+        """Read the lines added since the last call."""
         for line in self.added():
             key, worker = (line["step"], line["subject"]), line["worker"]
             executions = self.executions.setdefault(key, [])
@@ -119,7 +119,7 @@ class Counter(Lines):
             self.retried.append(key)
 
     def bury(self, worker: int, recorded: Iterable[Key]) -> None:
-        """A worker is dead, and the store holds these steps."""
+        """Record that a worker died while the store had these steps."""
         self.read()
         self._recorded.update(recorded)
         for key, executions in self.executions.items():
@@ -129,18 +129,18 @@ class Counter(Lines):
 
 
 class Book(Lines):
-    """Reads the bank's book: counted where neither the worker nor the store can touch it."""
+    """Reads the bank's book, which neither the worker nor the store can change."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.pages: dict[str, collections.Counter[str]] = {}  # by the reference of a refund
 
     def read(self) -> None:
-        """Take in the lines that were added since the last time."""
+        """Read the lines added since the last call."""
         for line in self.added():
             self.pages.setdefault(line["reference"], collections.Counter())[line["what"]] += 1
 
     def count(self, what: str, reference: str | None = None) -> int:
-        """How often the bank did this: about one refund, or about all."""
+        """How often the bank did this, for one refund or for all."""
         pages = self.pages.values() if reference is None else [self.pages.get(reference, collections.Counter())]
         return sum(page[what] for page in pages)

@@ -1,4 +1,4 @@
-"""The processes beside the director: a worker, which is going to be killed, and a bank. The director's side and theirs."""
+"""The director's child processes: a worker, which will be killed, and a bank. Both sides of each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ GRACE = 10.0
 
 
 class Failed(Exception):
-    """Another process did not do its part."""
+    """A child process failed."""
 
 
 @dataclass(slots=True)
 class Child:
-    """One process. Its session is its own, so that Ctrl-C reaches only the director."""
+    """A child process in its own session, so that Ctrl-C reaches only the director."""
 
     name: str
     process: Process
@@ -41,17 +41,17 @@ class Child:
         return cls(name, process, log)
 
     def check(self) -> None:
-        """Raise Failed if it ended by itself."""
+        """Raise Failed if the process ended by itself."""
         code = self.process.returncode
         if code is not None and not self.expected_to_end:
             ending = (
                 f"{self.name} {self.process.pid} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
             )
             said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-            raise Failed("\n".join([f"{ending}, and not by this demonstration. The end of its log:", *said]))
+            raise Failed("\n".join([f"{ending}, not caused by this demonstration. The end of its log:", *said]))
 
     async def end(self, number: signal.Signals = signal.SIGKILL) -> None:
-        """Send a signal and wait for the end. SIGKILL leaves no chance to save anything; others get it after a while."""
+        """Send a signal and wait for the end. After a while, any other signal is followed by SIGKILL."""
         self.expected_to_end = True
         for one in (number, signal.SIGKILL):
             with suppress(ProcessLookupError, TimeoutError):
@@ -59,20 +59,20 @@ class Child:
                 await asyncio.wait_for(self.process.wait(), GRACE)
 
 
-# in the other process
+# in the child process
 
 
 def pace() -> float:
-    """How fast the story goes: 1 as it should be watched, less for a shorter time. The director sets it."""
+    """The pace that the director sets: 1 is normal, less is faster."""
     return float(os.environ.get(PACE, "1"))
 
 
 async def told_to_end() -> None:
-    """Wait for SIGTERM, or for the end of standard input: that comes when the director is gone, however it went."""
+    """Wait for SIGTERM, or for the end of standard input, which comes when the director is gone."""
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, over.set)
-    loop.add_reader(sys.stdin, over.set)  # the director writes nothing: there is only an end to be read
+    loop.add_reader(sys.stdin, over.set)  # the director writes nothing: a read returns only at the end
     await over.wait()
     loop.remove_reader(sys.stdin)

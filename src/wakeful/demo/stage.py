@@ -1,4 +1,4 @@
-"""The stage: what the store, the steps and the bank say at this moment, what was told about it, and the time of the story.
+"""The stage: the current data of the store, the steps and the bank, the messages shown, and the time of the story.
 
 Runs, events and effects are objects of the reader, as the HTTP API shows them.
 """
@@ -30,7 +30,7 @@ TOLD_EFFECTS = {"held": "bold magenta", "confirmed": "bold green", "abandoned": 
 
 
 class Message(NamedTuple):
-    """A happening, in words."""
+    """A message about something that happened."""
 
     at: float
     text: str
@@ -39,7 +39,7 @@ class Message(NamedTuple):
 
 @dataclass(slots=True)
 class Stage:
-    """All that is seen and said."""
+    """All data and messages of the demonstration."""
 
     reader: Reader
     folder: Path
@@ -50,9 +50,9 @@ class Stage:
     book: Book
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    kept: dict[str, int] = field(default_factory=dict)  # by run: the steps on disk when its worker was killed
+    kept: dict[str, int] = field(default_factory=dict)  # by run: its steps on disk when its worker was killed
     worker: Child | None = None
-    joined_at: float | None = None  # when the worker was found at work
+    joined_at: float | None = None  # when the worker was registered
     messages: list[Message] = field(default_factory=list)
     headline: Message | None = None
     _begun: float = field(default_factory=time.monotonic)
@@ -62,7 +62,7 @@ class Stage:
 
     @property
     def pace(self) -> float:
-        """1 as it should be watched; less, so that the whole story, of 20 seconds, fits into a short time."""
+        """1 is the normal pace; less if the whole story of 20 seconds must fit into a shorter time."""
         return 1.0 if self.seconds is None else min(1.0, max(0.3, self.seconds / 20))
 
     @property
@@ -75,26 +75,26 @@ class Stage:
 
     @property
     def at_work(self) -> int | None:
-        """The worker that has joined."""
+        """The pid of the registered worker."""
         return None if self.worker is None or self.joined_at is None else self.worker.process.pid
 
     def say(self, text: str, style: str = "", *, minor: bool = False) -> None:
-        """Tell what happened. The headline changes for what matters, and for the rest only when it has been read."""
+        """Add a message. An important one replaces the headline at once, another one only after the headline was shown long enough."""
         self.messages.append(Message(self.elapsed, text, style))
         if self.headline is None or not minor or self.elapsed - self.headline.at > HEADLINE_STAYS:
             self.headline = self.messages[-1]
 
     async def until(self, condition: Callable[[], bool], *, at_most: float) -> bool:
-        """Wait until something is seen, but no longer than so many seconds. The director looks meanwhile."""
+        """Wait until a condition holds, at most `seconds`. The director keeps reading meanwhile."""
         with suppress(TimeoutError):
             await until(condition, within=at_most)
         return condition()
 
-    # looking
+    # reading
 
     async def look(self) -> None:
-        """Read the new events and runs, and the runs that are not at their end or that a person may replay; then the files,
-        because a step is counted before it is stored. At last tell what is new.
+        """Read new events and runs, and runs that are open or may be replayed; then the files, because a step is counted before it is
+        stored. Then add messages about what is new.
         """
         new = await self._new("runs", "id", self.runs)
         events = await self._new("events", "key", self.events)  # after the runs, so that the event of each is known
@@ -107,7 +107,7 @@ class Stage:
         self._tell_news()
 
     async def _new(self, noun: str, key: str, known: dict[str, Any]) -> dict[str, Any]:
-        """The part of a listing that was not seen yet, the oldest first. Listings begin with the newest."""
+        """The unseen part of a listing, oldest first. Listings begin with the newest."""
         read = self.reader.runs if noun == "runs" else self.reader.events
         page = await read(limit=PAGE)
         found = page[noun]
@@ -123,7 +123,9 @@ class Stage:
                 self.say(f"Dead letter: {words}", "red", minor=True)
         for step, subject in self.counter.retried:
             if self._is_news("retried", step, subject):  # only the first retry of a step
-                self.say(f"Step {step} failed for {subject}, which may pass: it is tried again.", "yellow", minor=True)
+                self.say(
+                    f"Step {step} failed for {subject} with a transient error: it is retried.", "yellow", minor=True
+                )
         for run, effect in self.effects():
             if effect["state"] in TOLD_EFFECTS and self._is_news(effect["id"], effect["state"]):
                 self.say(self.story_of(run, effect), TOLD_EFFECTS[effect["state"]])
@@ -133,15 +135,15 @@ class Stage:
                 self.say(f"{subject_of(run)} is done: repaired and replayed by {person}.", "bold green")
 
     def _is_news(self, *what: str) -> bool:
-        """True once."""
+        """True the first time only."""
         is_news = what not in self._told
         self._told.add(what)
         return is_news
 
-    # questions
+    # queries
 
     def accepted(self) -> list[dict[str, Any]]:
-        """Every event but those in quarantine: these were not let in, and wake no agent."""
+        """Every event except quarantined ones, which wake no agent."""
         return [event for event in self.events.values() if event["state"] != "quarantined"]
 
     def in_state(self, *states: str) -> list[dict[str, Any]]:
@@ -151,11 +153,11 @@ class Stage:
         return [run for run in self.runs.values() if is_open(run)]
 
     def going(self) -> list[dict[str, Any]]:
-        """The runs that come to their end without a person."""
+        """The open runs that do not need a person."""
         return [run for run in self.open_runs() if run["state"] != "held"]
 
     def effects(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Everything that was done outside, or begun, each with its run."""
+        """All effects, finished or in flight, each with its run."""
         return [(run, effect) for run in self.runs.values() for effect in run["effects"]]
 
     def held(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
@@ -163,11 +165,11 @@ class Stage:
         return [(run, effect) for run, effect in self.effects() if is_open(run) and effect["state"] == "held"]
 
     def recorded(self) -> Iterator[Key]:
-        """Every step that the store holds as done."""
+        """Every step that the store has recorded as done."""
         return (key for run in self.runs.values() for key in keys_of(run))
 
     def counts(self) -> dict[str, int]:
-        """The figures that are always in sight, in their order."""
+        """The counters that are always shown, in order."""
         return {
             "events accepted": len(self.accepted()),
             "steps finished": self.counter.finished,
@@ -183,7 +185,7 @@ class Stage:
         }
 
     def story_of(self, run: dict[str, Any], effect: dict[str, Any]) -> str:
-        """An effect in words: what went wrong, what was done about it, and how often the bank did it."""
+        """An effect in words: what went wrong, how it was settled, and how often the bank paid."""
         subject, state, tries = subject_of(run), effect["state"], effect["tries"]
         kept = self.kept.get(run["id"], len(STEPS[run["agent"]]))
         trouble = "the kill cut off the answer" if ACT in STEPS[run["agent"]][kept : kept + 1] else "answered too late"
@@ -204,24 +206,24 @@ def is_open(run: dict[str, Any]) -> bool:
 
 
 def subject_of(run: dict[str, Any]) -> str:
-    """The payment, ticket, host, refund, file or pull request that a run is about."""
+    """The payment, ticket, host, refund, file or pull request that a run handles."""
     return str(run["event"]["data"]["id"])
 
 
 def recorded_of(run: dict[str, Any]) -> list[str]:
-    """The steps of a run that the store holds as done, in their order. A confirmed effect is one of them."""
+    """The steps of a run that are recorded as done, in order, confirmed effects included."""
     done = {step["name"] for step in run["steps"] if step["state"] == "done"}
     done |= {ACT for effect in run["effects"] if effect["state"] == "confirmed"}
     return [name for name in STEPS[run["agent"]] if name in done]
 
 
 def keys_of(run: dict[str, Any]) -> list[Key]:
-    """Its recorded steps as the counter names them: it counts neither emitted events nor what is done outside."""
+    """A run's recorded steps as the counter names them, without emitted events and effects."""
     return [(name, subject_of(run)) for name in recorded_of(run) if name != ACT and not name.startswith("emit ")]
 
 
 def reason_of(run: dict[str, Any], error: dict[str, Any] | None) -> str:
-    """Why a run is dead, or was before its remedy, as short as it can be said."""
+    """A short reason why a run is dead, or was before it was replayed."""
     words = str(error["message"]) if error else "unknown"
     return words.partition(f"does not fit agent {run['agent']}: ")[2] or words
 

@@ -1,4 +1,4 @@
-"""How it is shown: a live picture in a terminal, or lines of progress where there is none."""
+"""Output: a live picture in a terminal, otherwise lines of progress."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MARKS = {
 
 
 class PlainView:
-    """Lines of progress: what happened, and every few seconds how far it is."""
+    """Lines of progress: messages, and the counters every few seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -83,11 +83,11 @@ class LiveView:
         self._live.update(self.picture(stage, advice), refresh=True)
 
     def picture(self, stage: Stage, advice: Advice | None) -> Group:
-        """From top to bottom: title, what goes on now, counters, runs, what happened, what to type, where the files are."""
+        """From top to bottom: title, headline, counters, runs, messages, the command to type, the folder."""
         width, height = self._console.size
         room = max(2, height - AROUND)
         typed = []
-        if advice is not None:  # the command at the very left, so that it can be copied whatever its length
+        if advice is not None:  # the command starts at the left margin, so that it can be copied at any length
             typed = [(f" {advice.text}", "bold magenta"), *((line, "bold") for line in folded(advice.words, width))]
         typed = typed[: room - 2]
         told = max(1, min(9, room // 3), len(typed) + 1)
@@ -117,7 +117,7 @@ class LiveView:
         return title.append_text(right), Rule(style="dim")
 
     def _counters(self, stage: Stage) -> list[Text]:
-        worker = f"{stage.worker.process.pid} {'at work' if stage.at_work else 'starts'}" if stage.worker else "none"
+        worker = f"{stage.worker.process.pid} {'running' if stage.at_work else 'starting'}" if stage.worker else "none"
         cells = []
         for name, count in stage.counts().items():
             colour = ("red" if count else "green") if name.endswith("twice") else COLOURS.get(name, "") if count else ""
@@ -131,10 +131,10 @@ class LiveView:
         return rows
 
     def seat(self, runs: list[dict[str, Any]], places: int) -> list[str]:
-        """Which run is shown in which line, by its id. `runs` are the newest ones, oldest first.
+        """The line of each shown run, by its id. `runs` are the newest ones, oldest first.
 
-        A run keeps its line until it has ended and a newer one needs the line, so that nothing jumps about and a run can
-        be followed through the death of its worker. A dead letter stays a little longer.
+        A run keeps its line until it has ended and a newer one needs the line, so that lines do not move and a run can be followed
+        through the death of its worker. A dead letter stays a little longer.
         """
         known = {run["id"]: run for run in runs}
         ended = {run["id"]: time.time() - seconds_of(run["finished_at"]) for run in runs if not is_open(run)}
@@ -168,7 +168,7 @@ class LiveView:
 
 
 def choose_view(console: Console) -> LiveView | PlainView:
-    """The live picture where it can be drawn."""
+    """The live picture if the output is a terminal, else lines."""
     drawable = console.is_terminal and not console.is_dumb_terminal and not os.environ.get("NO_COLOR")
     large = console.width >= NARROWEST and console.height >= LOWEST
     return LiveView(console) if drawable and large else PlainView(console)
@@ -179,17 +179,17 @@ def one_line(*parts: tuple[str, str]) -> Text:
 
 
 def progress_of(stage: Stage, run: dict[str, Any]) -> tuple[list[str], str]:
-    """The steps of a run as marks, and the one thing to know about it."""
+    """The steps of a run as marks, and a short note."""
     state, steps, done = run["state"], STEPS[run["agent"]], len(recorded_of(run))
     kept = stage.kept.get(run["id"]) if run["crashes"] else None
     mark = "working" if state == "running" else "open"
-    note = "" if kept is None else f"resumed at step {kept + 1}" if kept else "began again"
+    note = "" if kept is None else f"resumed at step {kept + 1}" if kept else "restarted"
     tried = [one for one in run["steps"] if one["state"] == "retrying"]
     tried += [one for one in run["effects"] if one["tries"] > 1 and one["state"] != "confirmed"]
     if state == "dead":
         mark, note = "dead", reason_of(run, run["error"])
     elif state == "held":
-        mark, note = "held", "a person must say"
+        mark, note = "held", "a person must decide"
     elif state == "waiting":
         mark, note = "again", f"retry in {max(0.0, seconds_of(run['due_at']) - time.time()):.1f} s"
     elif state == "running" and stage.at_work is None:

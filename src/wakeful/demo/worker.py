@@ -1,4 +1,4 @@
-"""The worker of the demonstration: a process of its own, because it is going to be killed."""
+"""The worker of the demonstration, in its own process because it will be killed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What people do to stored things: settle, replay, release, discard, set. The command line and the HTTP API share this."""
+"""Operators' actions on stored data: settle, replay, release, discard, set. The command line and the HTTP API share this."""

@@ -1,6 +1,6 @@
-"""Approvals of runs to people, and their answers. The command line and the HTTP API share this.
+"""Answers to approvals. The command line and the HTTP API share this.
 
-what they write ──► understood (`yes`, text without quotes, JSON) ──► does it fit what was asked? ──► stored; the first stands
+typed text ──► parsed (`yes`, unquoted text, JSON) ──► checked against the schema ──► stored; the first answer stands
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ YES_AND_NO = {"yes": True, "y": True, "no": False, "n": False}
 
 
 def understand(text: str, schema: dict[str, Any] | None) -> Any:
-    """What a person wrote: JSON where that fits, else `yes` or `no`, else the text as it stands. ValueError tells why not.
+    """Parse a typed answer: as JSON if that fits, else as `yes` or `no`, else as plain text. Raises ValueError with the reason.
 
-    An approval without a schema takes JSON, yes or no: `never` as a text would count as true in the code.
+    An approval without a schema takes JSON, yes or no: the plain text `never` would be truthy in the agent's code.
     """
     problem: str | None = None
     try:
@@ -45,19 +45,21 @@ def understand(text: str, schema: dict[str, Any] | None) -> Any:
 async def answer_approval(
     store: Doer, approval: str, value: Any, *, by: Actor, note: str | None = None
 ) -> Answered | None:
-    """Store an answer. None when there is no such approval."""
+    """Store an answer. None if there is no such approval."""
     return await store.do(AnswerApproval(approval, to_text(value, what="the answer"), by=by, note=note))
 
 
 def which_stands(approval: Approval) -> str:
-    """What somebody is told whose answer came too late."""
+    """The message for an answer that came too late."""
     match approval["state"]:
         case "answered":
             words = f"{approval['answered_by']} answered it at {approval['answered_at']}"
         case "expired":
-            words = f"nobody answered it until {approval['due_at']}, and run {approval['run']} went on without"
+            words = (
+                f"it expired unanswered at {approval['due_at']}, and run {approval['run']} resumed without an answer"
+            )
         case "withdrawn":
             words = f"run {approval['run']}, which asked it, is over"
         case state:
             words = f"it is {state}"
-    return f"approval {approval['id']}: {words}. Nothing was changed by this answer"
+    return f"approval {approval['id']}: {words}. This answer changed nothing"

@@ -1,4 +1,4 @@
-"""Finished runs out of the store into a file: found, written, and only then removed."""
+"""Archive finished runs to a file: select them, write the file, and only then remove them from the store."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ READ_AT_A_TIME = 500
 FAMILIES_AT_A_TIME = 100
 
 
-WholeRuns = Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any] | None]]]  # by their ids, many at once
+WholeRuns = Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any] | None]]]  # reads many runs by their ids
 
 
 @dataclass
 class Plan:
-    """What would be written: families of runs that are over, and how many runs of which agent."""
+    """What would be archived: families of finished runs, and the number of runs by agent."""
 
     families: list[Family] = field(default_factory=list)
     agents: Counter[str] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class Plan:
 
 
 async def plan_archive(keeper: Keeper, *, agent: str | None, before: Microseconds) -> Plan:
-    """Families that were over before then, all of them, the oldest first."""
+    """All families whose runs were all over before that time, oldest first."""
     plan = Plan()
     seen: set[str] = set()
     first, last = await keeper.span("runs")
@@ -65,8 +65,8 @@ async def plan_archive(keeper: Keeper, *, agent: str | None, before: Microsecond
 async def write_archive(
     path: Path, whole_runs: WholeRuns, families: Sequence[Family], *, pace: Pace, progress: Progress = nobody_looks
 ) -> list[Family] | None:
-    """Write them into a new file, which has its name only once all of it is on disk. Returns those that are whole in it; None
-    when it was stopped, and then there is no file.
+    """Write the families to a new file, which gets its name only once it is completely on disk. Returns the families that the
+    file contains in full; None if it was stopped, and then there is no file.
     """
     partial = path.with_name(path.name + ".partial")
     written: list[Family] = []
@@ -104,7 +104,7 @@ async def write_archive(
 
 
 async def shown(whole_runs: WholeRuns, families: Sequence[Family]) -> list[list[Mapping[str, Any]]]:
-    """The runs of each family that are still there."""
+    """The runs of each family that still exist."""
     named = [[run for run, _ in sorted(family.runs)] for family in families]
     found = iter(await whole_runs([run for runs in named for run in runs]))
     return [[run for _ in runs if (run := next(found)) is not None] for runs in named]
@@ -113,7 +113,7 @@ async def shown(whole_runs: WholeRuns, families: Sequence[Family]) -> list[list[
 async def remove_archived(
     keeper: Keeper, families: Sequence[Family], path: Path, by: Actor, *, pace: Pace, progress: Progress = nobody_looks
 ) -> int:
-    """Remove what was written to this file. What was touched since then stays; returns how many runs are gone."""
+    """Remove the archived runs from the store. Runs that were changed since stay. Returns how many were removed."""
     gone, bulk = 0, Bulk("archive", None, str(path), tells="runs removed")
     for start in range(0, len(families), FAMILIES_AT_A_TIME):
         if not await pace.turn(start):
@@ -126,7 +126,7 @@ async def remove_archived(
 
 def refuse_existing(path: Path) -> None:
     if path.exists():
-        message = f"{path} is there already, and an archive is never written over: name another file"
+        message = f"{path} exists, and an archive is never overwritten: choose another file"
         raise ConfigError(message)
 
 
@@ -134,7 +134,7 @@ def _take(handle: int, partial: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        message = f"{partial} is just being written by another process: wait for it, or name another file"
+        message = f"{partial} is being written by another process: wait for it, or choose another file"
         raise ConfigError(message) from None
 
 

@@ -1,11 +1,11 @@
-"""Backfill: occurrences of a schedule that are over, done after all. Counted first, then fed in behind everything else.
+"""Backfill: run past occurrences of a schedule. They are counted first, then queued behind all other work.
 
-    [from, to) ──► occurrences by the rule ──┬── their event, or a fired row, is there ──► done already
-                                          ├── the schedule has not recorded them yet ──► its own, left alone
+    [from, to) ──► occurrences by the rule ──┬── their event, or a fired row, is there ──► already done
+                                          ├── the schedule has not recorded them yet ──► left to the schedule
                                           └── else ──► an event like the scheduler's, with the same source and id
 
-The identity is the scheduler's own, so doing it twice, or beside it, doubles nothing, and whoever stops in between asks for the
-same again. Behind everything else means: the lowest priority, and only a few of them at a time in the queue.
+The events have the scheduler's own identity, so a second backfill or a concurrent scheduler creates no duplicates. A backfill
+that was stopped is continued by the same command. "Behind all other work" means the lowest priority, and only a few queued at once.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from wakeful.triggers.schedules import code_schedules
 if TYPE_CHECKING:
     from wakeful.stores.store import DatabaseStore
 
-# So many of ours may wait to be started while others work: whatever comes in meanwhile waits for no more than these.
+# At most this many of our runs wait to start while workers are busy, so that new events wait for no more than these.
 AHEAD = 5
 LOOK_EVERY = 0.25
-MANY = 1_000  # more than these are not done without another word
+MANY = 1_000  # more than this many need a confirmation
 HAVE_A_RUN = frozenset({"fired", "superseded"})
 
 Arriving = Callable[[StoredSchedule, Schedule, DueOccurrence], Arrival]
@@ -47,13 +47,13 @@ Arriving = Callable[[StoredSchedule, Schedule, DueOccurrence], Arrival]
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Occurrences of a schedule from `since` until before `until`."""
+    """Occurrences of a schedule in [since, until)."""
 
     stored: StoredSchedule
     schedule: Schedule
     since: Microseconds
     until: Microseconds
-    recorded_until: Microseconds  # from here on they are the scheduler's own
+    recorded_until: Microseconds  # later occurrences are the scheduler's own
 
     @property
     def last(self) -> Microseconds:
@@ -65,13 +65,13 @@ class Backfill:
 
 @dataclass(slots=True)
 class BackfillPlan:
-    """What a backfill would do: so many occurrences, of which some are done."""
+    """What a backfill would do: the number of occurrences, and how many are already done."""
 
     occurrences: int = 0
     done: int = 0
-    first: Microseconds | None = None  # of those that are not
+    first: Microseconds | None = None  # of those that are not done
     last: Microseconds | None = None
-    to_come: int = 0  # that the schedule has not recorded yet
+    to_come: int = 0  # not yet recorded by the schedule
 
     @property
     def new(self) -> int:
@@ -90,15 +90,15 @@ class BackfillPlan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of it."""
+    """The result of a backfill."""
 
     made: int = 0  # runs
-    done: int = 0  # found done, by somebody else meanwhile
+    done: int = 0  # already done by another process
     denied: int = 0
 
 
 def declared(app: str, agents: Mapping[str, Any], *, now: Microseconds) -> list[StoredSchedule]:
-    """The schedules of the code as they would be stored, for one that was never at work."""
+    """The schedules of the code as they would be stored, for an app that has never run."""
     return [
         StoredSchedule(
             *(0, app, name, agent, "code", "live", 1, to_json(schedule.definition()).decode(), None, owner),
@@ -119,7 +119,7 @@ def declared(app: str, agents: Mapping[str, Any], *, now: Microseconds) -> list[
 
 
 def choose(schedules: list[StoredSchedule], agent: str, name: str | None) -> StoredSchedule:
-    """The schedule that is meant. NotFound where there is none of that name, or several to choose from."""
+    """The schedule to backfill. Raises NotFound if there is none of that name, or several and none is named."""
     mine = {one.name: one for one in schedules if one.agent == agent and one.state != "removed"}
     if name is not None:
         if name not in mine:
@@ -130,13 +130,13 @@ def choose(schedules: list[StoredSchedule], agent: str, name: str | None) -> Sto
         message = f"agent {agent} has no schedule: give it one, like cron(…), or see `wakeful schedules`"
         raise NotFound(message)
     if len(mine) > 1:
-        message = f"agent {agent} has several schedules, {', '.join(sorted(mine))}: say which with --schedule NAME"
+        message = f"agent {agent} has several schedules, {', '.join(sorted(mine))}: choose one with --schedule NAME"
         raise NotFound(message)
     return next(iter(mine.values()))
 
 
 def prepare(stored: StoredSchedule, since: Microseconds, until: Microseconds, *, now: Microseconds) -> Backfill:
-    """Occurrences that the schedule has not recorded are its own: it will fire them, or say why not."""
+    """The span to backfill. Occurrences that the schedule has not recorded are left out: it will fire or skip them itself."""
     if since >= until:
         message = f"from {to_text(since)} is not before to {to_text(until)}"
         raise ConfigError(message)
@@ -146,7 +146,7 @@ def prepare(stored: StoredSchedule, since: Microseconds, until: Microseconds, *,
 
 
 async def plan_backfill(store: DatabaseStore, backfill: Backfill) -> BackfillPlan:
-    """How many there are, and how many of them are done."""
+    """Count the occurrences, and how many are already done."""
     plan = BackfillPlan()
     ledger = await Ledger.read(store, backfill)
     for page in pages(backfill):
@@ -174,7 +174,7 @@ async def fill(
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> Outcome:
-    """Feed them in, the oldest first."""
+    """Queue the occurrences, oldest first."""
     pace = pace or Pace()
     outcome, seen = Outcome(), 0
     stored = backfill.stored
@@ -199,21 +199,21 @@ async def fill(
                 break
         if pace.cut_short:
             break
-    if not seen:  # that a person asked is written down all the same
+    if not seen:  # the operator's request is recorded all the same
         words = bulk.words(0, note)
         await store.do(RecordOperation(by.name, bulk.verb, bulk.app, bulk.subject, words, by.way))
     return outcome
 
 
 def pages(backfill: Backfill) -> Iterator[list[Microseconds]]:
-    """The occurrences, some at a time."""
+    """The occurrences, in batches."""
     found = occurrences(backfill.schedule.rule, backfill.since, backfill.last)
     while page := list(islice(found, BATCH)):
         yield page
 
 
 class Ledger:
-    """What became of the occurrences of a backfill. What is written there stays: only its own rows come along."""
+    """The ledger's rows of a backfill's occurrences. Existing rows stay; a backfill only adds its own."""
 
     def __init__(self, store: DatabaseStore, backfill: Backfill, rows: list[OccurrenceRow]) -> None:
         self._store = store
@@ -231,14 +231,14 @@ class Ledger:
         return cls(store, backfill, rows)
 
     async def left(self, page: list[Microseconds]) -> list[Microseconds]:
-        """Those that are not done: their event is not there, and the ledger, which outlives events, has no run of them."""
+        """The occurrences that are not done: no event is stored, and the ledger, which outlives events, has no run for them."""
         keys = {event_key(self._app, self._source, to_text(one) or ""): one for one in page}
         known = await known_events(self._store.database, list(keys))
         done = {keys[key] for key in known} | self._have_a_run
         return [one for one in page if one not in done]
 
     def row_of(self, occurrence: Microseconds) -> int | None:
-        """The row that an occurrence is counted in. Asked in order of time."""
+        """The ledger row that contains an occurrence. Must be called in order of time."""
         while self._place < len(self._others) and self._others[self._place].last < occurrence:
             self._place += 1
         if self._place == len(self._others) or self._others[self._place].first > occurrence:
@@ -247,7 +247,7 @@ class Ledger:
 
 
 def apart(rows: list[OccurrenceRow]) -> list[OccurrenceRow]:
-    """Rows in order of time, without those inside of another: an earlier backfill may have been refused some of its occurrences."""
+    """Rows in order of time, without rows inside another: policy may have denied some occurrences of an earlier backfill."""
     found: list[OccurrenceRow] = []
     for row in sorted(rows, key=lambda one: (one.first, -one.last)):
         if not found or row.last > found[-1].last:
@@ -256,7 +256,7 @@ def apart(rows: list[OccurrenceRow]) -> list[OccurrenceRow]:
 
 
 class Queue:
-    """How many of ours wait to be started. As long as nobody works there is nobody to be kept waiting either."""
+    """Our runs that wait to start, which limit how many more are queued. No limit while no worker is alive: nothing is delayed then."""
 
     def __init__(self, store: DatabaseStore, stored: StoredSchedule) -> None:
         self._store = store
@@ -268,7 +268,7 @@ class Queue:
         self._waiting += runs
 
     async def room(self, pace: Pace) -> int:
-        """How many may go in now, once there is room; 0 when it shall stop."""
+        """Wait until there is room, and return how many may be queued now; 0 if the backfill must stop."""
         while True:
             if not self._somebody_works:
                 peers = await peers_of(self._store.database, self._stored.app, "")
@@ -286,7 +286,7 @@ def _request(
     backfill: Backfill, chosen: list[Microseconds], ledger: Ledger, arrive: Arriving, reason: str, **author: Any
 ) -> FillOccurrences:
     stored, schedule = backfill.stored, backfill.schedule
-    # What expired then is wanted now.
+    # An operator asked for these, so they do not expire.
     timeless = replace(schedule, timing=replace(schedule.timing, expires=None, overlap="allow"))
     arrivals = [
         behind_all(arrive(stored, timeless, DueOccurrence(one)), stored.name, schedule, reason) for one in chosen
@@ -296,8 +296,8 @@ def _request(
 
 
 def behind_all(arrival: Arrival, name: str, schedule: Schedule, reason: str) -> Arrival:
-    """Of the lowest priority; one after the other, unless its schedule lets them go beside each other, in a lane of their own:
-    nothing that is fired on time is skipped, replaced or kept waiting because of them.
+    """Lowest priority, in a lane of their own, one after the other unless the schedule allows overlap. So no occurrence that
+    fires on time is skipped, replaced or delayed because of them.
     """
     for admission in arrival.admissions:
         if admission.run_id is None:

@@ -1,10 +1,10 @@
-"""Cancelling: what to say of a run that was cancelled. The command line and the HTTP API share this."""
+"""Cancelling: the message about a cancelled run. The command line and the HTTP API share this."""
 
 from __future__ import annotations
 
-# By what it is now.
+# By the run's state now.
 MEANS = {
     "cancelled": "cancelled",
-    "ready": "to be cancelled: a worker undoes what it did first",
-    "running": "to be cancelled: it stops at its next step, and what it did is undone",
+    "ready": "to be cancelled: a worker undoes its effects first",
+    "running": "to be cancelled: it stops at its next step, and its effects are undone",
 }

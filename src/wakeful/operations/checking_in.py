@@ -1,6 +1,4 @@
-"""Checking in: an event that says that something was done, by the name under which it is expected. The command line and the
-HTTP API share this.
-"""
+"""Checking in: an event that reports that an expected task was done. The command line and the HTTP API share this."""
 
 from __future__ import annotations
 
@@ -19,24 +17,24 @@ from wakeful.watch.expectations import CHECKIN
 
 
 class AcceptsCheckins(Protocol):
-    """Where events go in."""
+    """Takes in events."""
 
     async def accept(self, events: list[Event], /, *, by: By, sent: SentBy | None = None) -> list[Receipt]: ...
 
 
 async def app_expecting(reads: ReadsDatabase, name: str, app: str | None) -> str:
-    """The app that expects a check-in of this name. NotFound for an unknown name: a misspelt one would be stored, and the alarm
-    would be raised all the same.
+    """The app that expects a check-in of this name. Raises NotFound for an unknown name: a misspelt check-in would be stored, and
+    the alarm would still be raised.
     """
     rows = [(of, from_json(definition)) for of, definition in await reads.fetch("list_expectations")]
     expected = [(of, one["subject"]) for of, one in rows if one.get("subject") is not None and app in {None, of}]
     apps = sorted(known for known, expects in expected if expects == name)
     if not apps:
         hint = did_you_mean(name, {expects for _, expects in expected})
-        message = f'no check-in "{name}" is expected.{hint} It is declared by app.expect("{name}", by=…)'
+        message = f'no check-in "{name}" is expected.{hint} Declare it with app.expect("{name}", by=…)'
         raise NotFound(message)
     if len(apps) > 1:
-        message = f'"{name}" is expected by several apps ({", ".join(apps)}): say which'
+        message = f'"{name}" is expected by several apps ({", ".join(apps)}): choose one'
         raise NotFound(message)
     return str(apps[0])
 
@@ -44,6 +42,6 @@ async def app_expecting(reads: ReadsDatabase, name: str, app: str | None) -> str
 async def check_in(
     door: AcceptsCheckins, app: str, name: str, data: Any = None, identifier: str | None = None, *, by: Actor
 ) -> Receipt:
-    """Store a check-in and its sender in one transaction; the receipt comes after the commit."""
+    """Store a check-in and its sender in one transaction. Returns the receipt after the commit."""
     event = new_event(CHECKIN, data, source=f"/{app}/checkins", id=identifier, subject=name)
     return (await door.accept([event], by="app", sent=SentBy(by, "checkin", name)))[0]

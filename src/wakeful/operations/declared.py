@@ -1,4 +1,4 @@
-"""What the code of an app says of its agents, for those who change things by hand: who there is, and what fits."""
+"""What an app's code knows of its agents, for operators' actions: which agents exist, and which data fits them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Declared:
-    """What the code of an app says of its agents: who there is, what each takes, and what policy allows."""
+    """The agents of an app's code: their names, the data each accepts, and policy's decisions."""
 
     def __init__(self, app: Declarations) -> None:
         self._app = app
@@ -40,12 +40,12 @@ class Declared:
             raise NotFound(message)
 
     def written_at(self, agent: str) -> str | None:
-        """Where in the code it is; None if there is none of that name."""
+        """Where the agent is declared; None if the app has no such agent."""
         declared = self._app.agents.get(agent)
         return None if declared is None else declared.written_at
 
     def refuse_misfit(self, agent: str, data: Any) -> bool:
-        """Raises InvalidData for edited data that the agent cannot take; False if there is no such agent to ask."""
+        """Raise InvalidData if the agent does not accept the edited data. False if the app has no such agent."""
         declared = self._app.agents.get(agent)
         if declared is None:
             return False
@@ -53,17 +53,17 @@ class Declared:
         return True
 
     def refuse_misfit_state(self, agent: str, text: str | None) -> None:
-        """Raises NotFound for an agent without a state, InvalidState for one that its next run could not read. None clears it."""
+        """Raise NotFound if the agent has no state, InvalidState if its next run could not read this one. None clears the state."""
         self.refuse_unknown(agent)
         model = self._app.agents[agent].options.state
         if model is None:
-            message = f"agent {agent} has no state: it is declared with @app.agent(…, state=Model)"
+            message = f"agent {agent} has no state: declare one with @app.agent(…, state=Model)"
             raise NotFound(message)
         if text is not None:
             refuse_misfit(model, text)
 
     def judge(self, agent: str, *, now: Microseconds) -> Callable[[EventToFeed], Decision]:
-        """Policy's answer about an event that was stored before."""
+        """Policy's decision about a stored event."""
         declared = self._app.agents.get(agent)
         owner = None if declared is None else declared.options.owner
 
@@ -75,6 +75,6 @@ class Declared:
         return ask
 
     def flow(self, agent: str) -> Callable[[EventToFeed], Flow] | None:
-        """The key and the priority of an event that was stored before, for an agent that has any."""
+        """The key and priority of a stored event, if the agent has any."""
         plan = flows_of(self._app.agents).get(agent)
         return None if plan is None else lambda event: plan.place(from_envelope(event.envelope or "{}"))

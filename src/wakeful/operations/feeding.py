@@ -1,6 +1,6 @@
-"""Stored events for an agent that did not get them when they came: which ones, and then handing them over at a pace.
+"""Hand stored events to an agent that did not receive them: select, then hand over at a pace.
 
-One that the agent has is passed over. So whoever stops in between asks for the same again, and it goes on where it stopped.
+Events that the agent already has are skipped, so a command that was stopped is continued by the same command.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from wakeful.triggers.past import read_past
 
 @dataclass(frozen=True, slots=True)
 class Feeding:
-    """Stored events of a type (or a pattern of types), accepted from `since` until before `until`, for an agent. With `denied`
-    also those that policy denied to it.
+    """Stored events of a type (or a pattern of types), accepted in [since, until), for an agent. `denied` includes events that
+    policy denied to it.
     """
 
     type: str
@@ -39,7 +39,7 @@ class Feeding:
 
 @dataclass(slots=True)
 class FeedPlan:
-    """What feeding would do: so many events, of which the agent has some already, and was denied others."""
+    """What feeding would do: the number of events, of those the agent already has, and of those denied to it."""
 
     events: int = 0
     had: int = 0
@@ -55,7 +55,7 @@ class FeedPlan:
 
 
 def read_window(since: str, until: str | None, *, now: Microseconds) -> tuple[Microseconds, Microseconds]:
-    """From and to, read. ValueError tells what was understood when they are the wrong way round."""
+    """Parse both times. Raises ValueError with the parsed times if they are in the wrong order."""
     first = read_past(since, now=now)
     last = now if until is None else read_past(until, now=now)
     if first >= last:
@@ -65,15 +65,15 @@ def read_window(since: str, until: str | None, *, now: Microseconds) -> tuple[Mi
 
 
 def has(event: EventToFeed, *, denied: bool = False) -> bool:
-    """Did the agent get this event? One that it did nothing with, because of a condition or too late, can be fed to it; one that
-    was `denied` to it too, if a person says so.
+    """Whether the agent already received this event. An event that was skipped by a condition or came too late can be fed; one
+    that policy denied only if an operator asks for it (`denied`).
     """
     free = {"skipped", "expired", "denied"} if denied else {"skipped", "expired"}
     return event.admission is not None and (event.admission not in free or event.run_id is not None)
 
 
 async def stored_events(reads: ReadsDatabase, feeding: Feeding, *, whole: bool) -> AsyncIterator[list[EventToFeed]]:
-    """Page by page, oldest first."""
+    """The events, page by page, oldest first."""
     fits = type_matcher(feeding.type)
     prefix, after = feeding.type.partition(WILDCARD)[0], 0
     while True:
@@ -86,7 +86,7 @@ async def stored_events(reads: ReadsDatabase, feeding: Feeding, *, whole: bool) 
 
 
 async def plan_feed(reads: ReadsDatabase, feeding: Feeding) -> FeedPlan:
-    """How many there are. ValueError when they are of several apps: an agent belongs to one."""
+    """Count the events. Raises ValueError if they belong to several apps: an agent belongs to one."""
     plan = FeedPlan()
     async for page in stored_events(reads, feeding, whole=False):
         plan.events += len(page)
@@ -95,7 +95,7 @@ async def plan_feed(reads: ReadsDatabase, feeding: Feeding) -> FeedPlan:
         plan.had += sum(has(event, denied=feeding.denied) for event in page) - len(refused)
         plan.apps |= {event.app for event in page}
     if len(plan.apps) > 1:
-        message = f"events like that belong to the apps {' and '.join(sorted(plan.apps))}: say which one is meant"
+        message = f"matching events belong to the apps {' and '.join(sorted(plan.apps))}: choose one"
         raise ValueError(message)
     return plan
 
@@ -114,9 +114,9 @@ async def feed_events(
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
-    """Hand them over, the oldest first; returns how many runs that made. `judge` is policy, where it is known: what it does
-    not allow is written down as denied; where a person overrules it, it is not asked. `flow` tells the key and the priority of
-    each: they queue like any other.
+    """Hand the events over, oldest first. Returns the number of runs made. `judge` is policy, if known: denied events are recorded
+    as denied; if an operator overrules policy, it is not asked. `flow` gives the key and priority of each event: the runs queue
+    like any other.
     """
     judge = None if feeding.denied else judge
     pace = pace or Pace()

@@ -1,7 +1,7 @@
-"""Forking: a new run of the same family that keeps what was finished before a step. The command line and the HTTP API share
-this.
+"""Forking: a new run of the same family that keeps the results of the steps before a given one. The command line and the HTTP
+API share this.
 
-    {"data": …, "steps": {"fetch": …}}     what a fork keeps, and what may be written instead
+    {"data": …, "steps": {"fetch": …}}     what a fork keeps, and what may be edited
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ KNOWN = ("data", "steps")
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A run and the step from which on it would be done anew."""
+    """A run and the first step to run again."""
 
     run: Shown
     step: Shown
     kept: list[Shown]
 
     def shown(self) -> Shown:
-        """What it keeps, ready to be edited."""
+        """What the fork keeps, ready to edit."""
         data = self.run["event"]["data"] if self.run["edited"] is None else self.run["edited"]["data"]
         steps = {one["name"]: one["result"] for one in self.kept if one["state"] == "done"}
         return copy.deepcopy({"data": data, "steps": steps})
 
     def request(self, edit: Any, *, by: Actor, note: str | None) -> ForkRun:
-        """With what somebody wrote instead of what it keeps. What is as it was is not edited."""
+        """The request with the operator's edits. Values equal to the kept ones do not count as edits."""
         before = self.shown()
         given = read_edit(edit, self)
         data = given.get("data", before["data"])
@@ -55,16 +55,16 @@ class Fork:
 
 
 def plan_fork(run: Shown, step: str) -> Fork:
-    """Raises NotFound for a step that the run does not have."""
+    """Plan a fork. Raises NotFound if the run does not have the step."""
     steps = run["steps"]
     names = [one["name"] for one in steps]
     if step not in names:
         words = f'run {run["id"]} has no step "{step}".'
         if not names:
-            message = f"{words} It has none at all: `wakeful replay {run['id']} --again` does it from the beginning"
+            message = f"{words} It has no steps: `wakeful replay {run['id']} --again` repeats it from the beginning"
             raise NotFound(message)
         if any(effect["action"] == step for effect in run["effects"]):
-            words = f'in run {run["id"]} "{step}" is an action: its effects are found again whatever it is forked from.'
+            words = f'in run {run["id"]} "{step}" is an action: its confirmed effects are reused wherever the run is forked.'
         guess = did_you_mean(step, names)
         listed = "" if guess.startswith(" Known") else f" Its steps, in order: {', '.join(names)}."
         message = f"{words}{guess}{listed}"
@@ -75,7 +75,7 @@ def plan_fork(run: Shown, step: str) -> Fork:
 
 
 def read_edit(edit: Any, fork: Fork) -> Shown:
-    """What somebody wrote, checked: only what a fork keeps can be edited."""
+    """Check an edit: only what a fork keeps can be edited. Raises InvalidData."""
     if edit is None:
         return {}
     if not isinstance(edit, Mapping):
@@ -83,7 +83,7 @@ def read_edit(edit: Any, fork: Fork) -> Shown:
         raise InvalidData(message)
     for name in edit:
         if name not in KNOWN:
-            message = f'an edit has "data" and "steps", and no "{name}".{did_you_mean(name, KNOWN)}'
+            message = f'an edit has "data" and "steps", not "{name}".{did_you_mean(name, KNOWN)}'
             raise InvalidData(message)
     steps = edit.get("steps", {})
     if not isinstance(steps, Mapping):

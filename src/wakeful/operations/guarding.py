@@ -1,8 +1,8 @@
-"""Guarding an app: commands that decide in a person's stead ask for the token that its server was started with.
+"""Guarding an app: commands that decide on behalf of a person ask for the token that its server was started with.
 
 serve with a token       guards the app by it, and by the next one
-serve without a token    takes the guard away, and says so; an app that starts programs is locked instead
-worker with a token      guards, like serve; without one it leaves a guard alone, since it answers no requests
+serve without a token    removes the guard with a warning; an app that starts programs is locked instead
+worker with a token      guards, like serve; without one it does not change a guard, since it answers no requests
 either, with a token     that the guard does not know, or serve without one: the guard stays while another process of the app is alive
 """
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 REMEDY = "start every process of the app with WAKEFUL_TOKEN (`wakeful token` prints one)"
 CHANGING = "stop all processes of the app before the first one starts with another token or none, or let WAKEFUL_TOKEN_NEXT rotate it"
 GUARDED_BY_ANOTHER = (
-    "this process does not have the token of another one that is alive: "
-    "commands that decide for people go on asking for the token of the process that is alive"
+    "this process does not have the token of another live process: "
+    "commands that decide for people keep asking for the live process's token"
 )
-BEGAN_WITHOUT = "another process of the app is alive that began without a token: the app stays locked, and nothing is decided for people"
+BEGAN_WITHOUT = "another live process of the app was started without a token: the app stays locked, and commands cannot decide for people"
 ASKING = "ask"  # the method of a run that waits for people
 
 
@@ -41,7 +41,7 @@ async def guard(
     serves: bool,
     process: str = "",
 ) -> None:
-    """Keep the tokens of a server that starts, as hashes. Warns where no command can answer what the app asks, since it is locked."""
+    """Store the tokens of a starting server as hashes. Warns if the app is locked, so that no command can answer its approvals."""
     hashes = hashes_of(tokens)
     log = logger_of()
     if hashes or serves:
@@ -54,7 +54,7 @@ async def guard(
             log.warning(BEGAN_WITHOUT if locked else GUARDED_BY_ANOTHER, app=app.name, remedy=CHANGING)
         elif became == "opened" and not locked:
             log.warning(
-                "this server has no token, and an earlier one had: commands that decide for people do not ask for it any more",
+                "this server has no token, but an earlier one had: commands that decide for people no longer ask for it",
                 app=app.name,
             )
     if hashes:
@@ -65,7 +65,7 @@ async def guard(
 
 
 def unguarded(app: Declarations) -> str | None:
-    """What to say of an app whose approvals nobody can answer by a command until it has a token; None if it is none."""
+    """The warning for an app whose approvals cannot be answered by a command until it has a token; else None."""
     asking = [name for name, one in app.agents.items() if _asks(one.function)]
     if not is_locked_without_token(app) or not asking:
         return None
@@ -73,7 +73,7 @@ def unguarded(app: Declarations) -> str | None:
 
 
 def _asks(function: Any) -> bool:
-    """Does the handler, or a function inside of it, call something that waits for people? Other functions are not looked into."""
+    """Whether the handler, or a function nested in it, calls a method that waits for people. Other functions are not inspected."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return isinstance(code, CodeType) and _names(code)
 

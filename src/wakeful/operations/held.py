@@ -1,5 +1,6 @@
-"""Held effects, settled by a person's word: the first one stands. Many at once: which ones, what settling them would mean, and then doing it at a pace. The command line and the
-HTTP API share this. An effect that was settled is not held any more, so a command that was stopped goes on where it stopped.
+"""Settling held effects by an operator's decision: the first decision stands. Many at once: select, plan, then settle at a pace.
+The command line and the HTTP API share this. A settled effect is no longer held, so a command that was stopped is continued by the
+same command.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ ANSWERS: dict[str, Literal["confirmed", "retrying", "abandoned"]] = {
 async def settle(
     store: Doer, effect: str, verb: str, *, by: Actor, note: str | None = None, result: str | None = None
 ) -> Settled | None:
-    """A person's word about a held effect, or another result of one that was confirmed so. None when there is no such effect."""
+    """Settle a held effect, or correct the result of one that was confirmed by hand. None if there is no such effect."""
     return await store.do(SettleEffect(effect, ANSWERS[verb], result=result, refuse=unfit_result, by=by, note=note))
 
 
 def which_stands(settled: Settled, verb: str) -> str:
-    """What an operator is told whose answer was refused, or came second."""
+    """The message for a decision that was refused or came second."""
     effect = settled.effect
     if settled.refused is not None:
         words = settled.refused
     elif effect.settled_by is not None:
         words = f"{effect.settled_by} settled it before: {effect.state}" + (f" ({effect.note})" if effect.note else "")
     else:
-        words = f"it is {effect.state} and waits for nobody"
-    return f"{effect.action} {effect.id}: {words}. Nothing was changed by this {verb}"
+        words = f"it is {effect.state} and does not wait for a person"
+    return f"{effect.action} {effect.id}: {words}. This {verb} changed nothing"
 
 
 # many
@@ -53,7 +54,7 @@ def which_stands(settled: Settled, verb: str) -> str:
 
 @dataclass(slots=True)
 class Group:
-    """Held effects of one agent and one action, the oldest first."""
+    """Held effects of one agent and one action, oldest first."""
 
     agent: str
     action: str
@@ -61,11 +62,11 @@ class Group:
 
     @property
     def called(self) -> int:
-        """How many of them were called, so that only a person can know whether they were done."""
+        """How many were called, so that only a person can know whether they were done."""
         return sum(one.called for one in self.effects)
 
     def unfit(self, result: str | None) -> str | None:
-        """Why this result does not fit one of them, if they are confirmed with it."""
+        """Why this result does not fit one of the effects; None if it fits all."""
         for one in self.effects:
             if one.returns is not None and not (one.staged and result is None):
                 wrong = unfit_result(one.returns, result)
@@ -89,7 +90,7 @@ class Group:
 
 @dataclass(slots=True)
 class HeldPlan:
-    """Held effects, the oldest first, and what settling them would mean."""
+    """Held effects, oldest first, grouped for a plan."""
 
     effects: list[HeldEffect]
     groups: list[Group] = field(init=False)
@@ -105,7 +106,7 @@ class HeldPlan:
         return len({one.run for one in self.effects})
 
     def unfit(self, verb: str, result: str | None) -> str | None:
-        """Why they cannot all be confirmed with this result."""
+        """Why the effects cannot all be confirmed with this result; None if they can."""
         for group in self.groups if verb == "confirm" else ():
             wrong = group.unfit(result)
             if wrong is not None:
@@ -118,7 +119,7 @@ class HeldPlan:
 
 
 async def plan_settling(reads: ReadsDatabase, *, agent: str | None = None, action: str | None = None) -> HeldPlan:
-    """The held effects of a choice, and what settling them would mean."""
+    """The plan for the held effects of an agent or an action."""
     rows = await reads.fetch("held_effects", agent, action)
     return HeldPlan(
         [
@@ -139,7 +140,7 @@ async def settle_held(
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
-    """Settle them, the oldest first; returns how many. One that another person settled meanwhile is passed over."""
+    """Settle the effects, oldest first. Returns how many; an effect that was settled meanwhile is skipped."""
     actions = ", ".join(sorted({f"{one.agent} {one.action}" for one in effects}))[:200]
     bulk = Bulk("effects", None, actions, str(len(effects)), begins=f"{verb} ")
 

@@ -1,4 +1,4 @@
-"""How fast a long piece of work goes, and how it is stopped: between two batches, never inside one."""
+"""The pace of long-running work, and how to stop it: between two batches, never inside one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 def nobody_looks(_done: int, _of: int) -> None:
-    """The progress of something that nobody watches."""
+    """Progress output that prints nothing."""
 
 
 class Pace:
-    """So many a second, in batches; None is as fast as the store takes them. `stop` ends it between two batches."""
+    """A rate per second, in batches; None is as fast as the store allows. `stop` ends the work between two batches."""
 
     def __init__(self, rate: float | None = None, stop: asyncio.Event | None = None) -> None:
         self._rate = rate
         self._stop = stop or asyncio.Event()
         self._began: float | None = None
-        self.cut_short = False  # it was stopped while something was left to do
+        self.cut_short = False  # stopped while work was left
         self.batch = BATCH if rate is None else min(BATCH, max(1, round(rate / BATCHES_A_SECOND)))
 
     def batches(self, things: Sequence[T]) -> Iterator[Sequence[T]]:
@@ -33,14 +33,14 @@ class Pace:
             yield things[start : start + self.batch]
 
     async def turn(self, done: int) -> bool:
-        """Wait until the next batch may go, after so many; False once it shall stop."""
+        """Wait after `done` items until the next batch may start; False if the work must stop."""
         now = asyncio.get_running_loop().time()
         if self._began is None:
             self._began = now
         return await self.rest(0.0 if self._rate is None else self._began + done / self._rate - now)
 
     async def rest(self, wait: float) -> bool:
-        """Wait so long; False once it shall stop."""
+        """Wait for that long; False if the work must stop."""
         if wait > 0:
             try:
                 await asyncio.wait_for(self._stop.wait(), wait)
@@ -57,7 +57,7 @@ async def carry_out(
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
-    """Do all of them, batch by batch; `do` says how many of a batch it did. Returns how many in all."""
+    """Handle all items, batch by batch; `do` returns how many of a batch it handled. Returns the total."""
     pace = pace or Pace()
     done = seen = 0
     for batch in pace.batches(things):
@@ -70,7 +70,7 @@ async def carry_out(
 
 
 def read_rate(text: str) -> float | None:
-    """`20/s`, `600/m`, a plain number for so many a second, or `max`. ValueError for anything else."""
+    """Parse `20/s`, `600/m`, a plain number (per second) or `max`. Raises ValueError for anything else."""
     if text == "max":
         return None
     number, _, unit = text.partition("/")
@@ -80,10 +80,10 @@ def read_rate(text: str) -> float | None:
     except ValueError:
         value = 0.0
     if seconds is None or not (0 < value < math.inf):
-        message = f"{text!r} is no rate: write 20/s, 600/m, 1000/h or max"
+        message = f"{text!r} is not a rate: write 20/s, 600/m, 1000/h or max"
         raise ValueError(message)
     return value / seconds
 
 
 def shown_rate(rate: float | None) -> str:
-    return "as fast as the store" if rate is None else f"at {rate:g}/s"
+    return "as fast as the store allows" if rate is None else f"at {rate:g}/s"

@@ -1,7 +1,7 @@
-"""The programs that an app starts, and the lock that keeps them from answering what the app asks people.
+"""The programs that an app starts, and the lock that keeps them from answering the app's own approvals.
 
-A program that detached itself from its run is a process like any other of its user. So while no server of the app was started with a
-token, nothing tells a person's command from that program's, and the store refuses both (`stores/verbs/guards.py`).
+A program that detached itself from its run looks like any other process of its user. Without a token, a person's command cannot be
+told from one of that program, so the store refuses both (`stores/verbs/guards.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def programs_of(app: Declarations) -> list[str]:
-    """What starts programs, in words: "command backup", "heartbeat desk"."""
+    """The declarations that start programs, in words: "command backup", "heartbeat desk"."""
     commands = [f"command {name}" for name, one in app.agents.items() if isinstance(one.function, ProgramCommand)]
     return commands + [f"heartbeat {name}" for name, one in app.heartbeats.items() if one.usual.commands]
 
@@ -27,5 +27,5 @@ def is_locked_without_token(app: Declarations) -> bool:
 
 
 async def lock(app: Declarations, store: Doer, process: str) -> None:
-    """Before the first run: no program that a run starts is there yet."""
+    """Lock the app. Called before the first run, so that no program started by a run exists yet."""
     await store.do(LockApp(app.name, is_locked_without_token(app), process))

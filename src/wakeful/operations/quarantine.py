@@ -1,10 +1,10 @@
-"""What people do about quarantine: look, mend what was wrong, release or discard. The command line and the HTTP API share this.
+"""Releasing and discarding quarantined inputs. The command line and the HTTP API share this.
 
-    kept ──release──► read again by its source ──► one transaction: its events, and that it is released
-      │                        └─ still wrong: it says what, and stays
+    kept ──release──► read again by its source ──► one transaction: its events, and its new state
+      │                        └─ still wrong: reports the reason, and stays
       └──discard──► kept as a record until its retention time is over
 
-A release is safe to repeat: what is released has its real identity, and what somebody else ended meanwhile is left alone.
+A release is safe to repeat: released events have their real identity, and inputs that were ended meanwhile are skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ReadInput = Callable[[str], Awaitable[Shown | None]]  # one input with its bytes
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of one. `refused`: it was ended before, or is not ours; `wrong`: it still cannot be taken in, and stays."""
+    """The result for one input. `refused`: already ended, or of another app; `wrong`: still cannot be taken in, and stays."""
 
     key: str
     state: Literal["released", "discarded", "kept"]
@@ -56,7 +56,7 @@ class Ended:
 
     @property
     def known(self) -> int:
-        """How many of its events had come before."""
+        """How many of its events were duplicates."""
         return sum(receipt.status == "duplicate" for receipt in self.receipts)
 
     def to_json(self) -> Shown:
@@ -73,7 +73,7 @@ async def release(
     trust: bool = False,
     bulk: Bulk | None = None,
 ) -> Ended:
-    """Have its source read it again, and let in what comes out. `trust`: whoever does this vouches for the sender."""
+    """Let its source read the input again and take in the resulting events. `trust`: skip verification; the operator vouches."""
     key = found["key"]
     if (refused := refusal(found, releasing.app)) is not None:
         return Ended(key, "kept", refused)
@@ -96,37 +96,41 @@ async def release(
     accept = AcceptEvents(releasing.app, arrivals, matches=fits)
     ended = await store.do(EndQuarantine(releasing.app, key, accept=accept, by=by, note=note, bulk=bulk))
     if ended is None:
-        return Ended(key, "kept", f"{key} was ended by somebody else just now: see `wakeful why {key}`")
+        return Ended(
+            key, "kept", f"{key} was released or discarded just now by another operator: see `wakeful why {key}`"
+        )
     return Ended(key, "released", receipts=ended.receipts)
 
 
 async def discard(
     store: DatabaseStore, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
 ) -> Ended:
-    """Nothing comes of it."""
+    """Discard an input: no event comes of it."""
     key = found["key"]
     if (refused := refusal(found)) is not None:
         return Ended(key, "kept", refused)
     ended = await store.do(EndQuarantine(found["app"], key, by=by, note=note, bulk=bulk))
     if ended is None:
-        return Ended(key, "kept", f"{key} was ended by somebody else just now: see `wakeful why {key}`")
+        return Ended(
+            key, "kept", f"{key} was released or discarded just now by another operator: see `wakeful why {key}`"
+        )
     return Ended(key, "discarded")
 
 
 def refusal(found: Shown, app: str | None = None) -> str | None:
-    """Why nothing can be done about it; None if it can."""
+    """Why the input cannot be released or discarded; None if it can."""
     if found["state"] != "kept":
         return f"{found['key']} was {found['state']} by {found['settled_by']} at {found['settled_at']}"
     if app is not None and found["app"] != app:
-        return f"{found['key']} belongs to app {found['app']}, and this is {app}: only the code of that app can read it"
+        return f"{found['key']} belongs to app {found['app']}, not {app}: only that app's code can read it"
     return None
 
 
-# all of it
+# grouped
 
 
 async def dead_inputs(reads: ReadsDatabase) -> list[Shown]:
-    """Inputs among the dead letters: how many of each source and kind, and the reason of the newest."""
+    """Quarantined inputs as dead letters: the number by source and kind, and the newest one's reason."""
     return [
         {
             "kind": "input",
@@ -147,11 +151,11 @@ async def dead_inputs(reads: ReadsDatabase) -> list[Shown]:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of many."""
+    """The result for many inputs."""
 
     done: int = 0
-    known: int = 0  # of the events that were made, those that had come before
-    passed: int = 0  # ended by others meanwhile
+    known: int = 0  # resulting events that were duplicates
+    passed: int = 0  # ended meanwhile by another process
     wrong: Counter[str] = field(default_factory=Counter)
 
     def count(self, one: Ended) -> None:
@@ -169,7 +173,7 @@ class Tally:
 async def kept_places(
     reads: ReadsDatabase, app: str, source: str, kind: str | None = None, after: int = 0
 ) -> list[tuple[int, str]]:
-    """(place, key) of the inputs of a source that wait for a person, the oldest first, behind a place."""
+    """(place, key) of a source's inputs that wait for a person, oldest first, after a place."""
     found: list[tuple[int, str]] = []
     while page := await reads.fetch("kept_of_source", app, source, kind, after, BATCH):
         found += [(place, key) for place, key in page]
@@ -191,7 +195,7 @@ async def end_all(
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> Tally:
-    """Release them, the oldest first; without `releasing`, discard them. What is still wrong stays, and is counted by why."""
+    """Release the inputs, oldest first; without `releasing`, discard them. Inputs that are still wrong stay, counted by reason."""
     tally = Tally()
     verb = "discard" if releasing is None else "release"
     bulk = Bulk(f"quarantine {verb}", app, source, str(len(keys)))

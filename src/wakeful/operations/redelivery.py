@@ -1,6 +1,6 @@
-"""Deliveries that are dead or do not get through, and what a person does about them. The command line and the HTTP API share this.
+"""Replaying and discarding dead or pending deliveries. The command line and the HTTP API share this.
 
-They need no rate: what is replayed goes out in its channel's lane, one batch after the other, as fast as the channel takes it.
+No rate is needed: replayed deliveries go out in their channel's lane, batch by batch, as fast as the channel takes them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DeliveryPlan:
 
 
 async def plan_redelivery(reads: ReadsDatabase, choice: Choice, channel: str | None = None) -> DeliveryPlan:
-    """The dead deliveries of a choice, newest first."""
+    """The matching dead deliveries, newest first."""
     rows = await reads.fetch("list_dead_deliveries", channel, choice.agent)
     letters = [
         {"id": identifier, "channel": name, "agent": agent, "run": run, **how_it_died(*died)}
@@ -53,7 +53,7 @@ async def redo_deliveries(
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
-    """Many, the oldest first: the order in which they were sent. Returns how many; what somebody else took is passed over."""
+    """Replay or discard many, oldest first, as they were sent. Returns how many; deliveries taken by another process are skipped."""
     channels = ", ".join(sorted({letter["channel"] for letter in letters}))[:200]
     verb = f"deliveries {'discard' if discard else 'replay'}"
     bulk = Bulk(verb, None, channels, str(len(letters)))
@@ -66,9 +66,9 @@ async def redo_deliveries(
 
 
 def why_not(identifier: str, state: str, *, discard: bool) -> str:
-    """What somebody is told whose delivery is neither dead nor waiting, and what can be done instead."""
+    """The message for a delivery that is neither dead nor pending, and what to do instead."""
     can = "discarded" if discard else "replayed"
-    words = f"delivery {identifier} is {state}: only one that is dead or waits can be {can}"
+    words = f"delivery {identifier} is {state}: only a dead or pending delivery can be {can}"
     if state == "held":
-        words += "; `wakeful release RUN` lets it out with its run, `wakeful dead discard RUN` ends both"
+        words += "; `wakeful release RUN` sends it with its run's output, `wakeful dead discard RUN` ends both"
     return words

@@ -1,8 +1,8 @@
-"""Redoing: which ones, what it would mean, and then doing it at a pace. The command line and the HTTP API share this.
+"""Replaying, discarding and releasing: select, plan, then act at a pace. The command line and the HTTP API share this.
 
-dead letters    replayed or discarded. What was replayed is no dead letter any more, so whoever stops in between asks for
-                the same again, and it goes on where it stopped
-held outputs    released by a person's word
+dead letters    replayed or discarded. A replayed run is no longer a dead letter, so a command that was stopped is continued
+                by the same command
+held outputs    released by an operator
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Letter = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which dead letters: of an agent, with a text in their error, given up before some time; all, if nothing is said."""
+    """A filter of dead letters: by agent, by a text in the error, given up before some time; without any, all of them."""
 
     agent: str | None = None
     error: str | None = None
@@ -47,7 +47,7 @@ class Choice:
 
 @dataclass(slots=True)
 class Group:
-    """Dead letters of one agent, or dead deliveries to one channel, that failed alike, newest first."""
+    """Dead letters of one agent, or dead deliveries to one channel, with the same error, newest first."""
 
     by: Literal["agent", "channel"]
     name: str
@@ -72,7 +72,7 @@ class Group:
 
 @dataclass(slots=True)
 class Plan:
-    """Dead letters, newest first, and what redoing them would mean."""
+    """Dead letters, newest first, and what a replay would reuse."""
 
     letters: list[Letter]
     groups: list[Group] = field(init=False)
@@ -92,7 +92,7 @@ class Plan:
 
 
 def confirmed_of(letters: Sequence[Letter]) -> dict[str, int]:
-    """Which actions a replay would find confirmed and not repeat, and how often; the most frequent first."""
+    """Confirmed effects that a replay would reuse, counted by action, most frequent first."""
     counts: Counter[str] = Counter()
     for letter in letters:
         counts.update(letter["confirmed"])
@@ -100,7 +100,7 @@ def confirmed_of(letters: Sequence[Letter]) -> dict[str, int]:
 
 
 def grouped(letters: Sequence[Letter], by: Literal["agent", "channel"]) -> list[Group]:
-    """The largest group first."""
+    """The groups, largest first."""
     found: dict[tuple[str, str], Group] = {}
     for letter in letters:
         kind = signature(letter["error"]["type"], letter["error"]["message"])
@@ -109,7 +109,7 @@ def grouped(letters: Sequence[Letter], by: Literal["agent", "channel"]) -> list[
 
 
 async def plan_redo(reads: ReadsDatabase, choice: Choice) -> Plan:
-    """The dead letters of a choice, newest first, each with its confirmed actions and how often each was confirmed."""
+    """The matching dead letters, newest first, each with its confirmed effects counted by action."""
     rows = await reads.fetch("list_dead", choice.agent)
     confirmed: dict[str, Counter[str]] = {}
     for run, action in await reads.fetch("confirmed_of_dead", choice.agent):
@@ -122,7 +122,7 @@ async def plan_redo(reads: ReadsDatabase, choice: Choice) -> Plan:
 
 
 def how_it_died(kind: str | None, message: str | None, reason: str | None, finished: Microseconds) -> Letter:
-    """The part that dead runs and dead deliveries share."""
+    """The fields that dead runs and dead deliveries share."""
     error = {"type": kind or "", "message": message or ""}
     return {"error": error, "reason": reason, "finished": finished, "finished_at": to_text(finished)}
 
@@ -137,7 +137,7 @@ async def redo_letters(
     pace: Pace | None = None,
     progress: Progress = nobody_looks,
 ) -> int:
-    """Replay or discard them, the oldest first; returns how many. One that somebody else took meanwhile is passed over."""
+    """Replay or discard, oldest first. Returns how many; a run taken by another process meanwhile is skipped."""
     agents = ", ".join(sorted({letter["agent"] for letter in letters}))[:200]
     bulk = Bulk("discard" if discard else "replay", None, agents, str(len(letters)))
 
@@ -153,7 +153,7 @@ async def redo_letters(
 
 
 def what_leaves(run: Letter) -> dict[str, int]:
-    """How much of a held run a release lets out."""
+    """The number of deliveries and staged effects that a release would send."""
     return {
         "deliveries": sum(one["state"] == "held" for one in run["deliveries"]),
         "effects": sum(one["state"] == "staged" for one in run["effects"]),

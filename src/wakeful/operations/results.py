@@ -1,4 +1,4 @@
-"""Results that a person gives for an effect: do they fit what its action returns? The command line and the HTTP API share this."""
+"""Check a result given for an effect against what its action returns. The command line and the HTTP API share this."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ EXAMPLES = {
 
 
 def unfit_result(schema: str, result: str | None) -> str | None:
-    """Why a result does not fit the JSON schema of what the action returns; None if it does. No result counts as null."""
+    """Why a result does not fit the JSON schema of the action's return value; None if it fits. A missing result counts as null."""
     wanted = from_json(schema)
     value = None if result is None else from_json(result)
     wrong = misfits(value, wanted, whole="the result")
     if not wrong:
         return None
     if result is None:
-        return f"its action returns {expected(wanted)}, and the run needs that to go on: give it with {option(wanted)}"
+        return f"its action returns {expected(wanted)}, which the run needs to resume: give it with {option(wanted)}"
     return "; ".join(wrong)
 
 
 def option(schema: dict[str, Any]) -> str:
-    """How the result is given on the command line: `--result '"…"'` for text."""
+    """The option that gives a result on the command line: `--result '"…"'` for text."""
     return f"--result '{example(schema)}'"
 
 

@@ -1,15 +1,15 @@
-"""DatabaseStore an app: everything of it that waits by itself is closed, in a visible state and with the reason. Nothing is deleted. The
-command line and the HTTP API share this.
+"""Retiring an app: all its open work is closed, in a visible state and with the reason. Nothing is deleted. The command line and
+the HTTP API share this.
 
-    mark it retired ──► schedules removed ──► runs cancelled ──► messages discarded ──► alarms resolved
+    mark it retired ──► schedules removed ──► runs cancelled ──► deliveries discarded ──► alarms resolved
 
-The mark comes first, so that nobody raises an alarm about the rest. Each part is a transition by itself: where the process dies in
-between, the same command goes on. What a person must decide stays: dead letters, and effects of which nobody knows whether they
-were done. What runs did is not undone: there is no code any more to undo it with.
+The mark comes first, so that no alarm is raised about the rest. Each part is a transition of its own: if the process dies in
+between, the same command continues. Dead letters and effects with an unknown outcome stay, because a person must decide. Effects
+are not undone, because the app's code is no longer available to undo them.
 
-A process that starts the app brings it back. It registers before it looks at the mark, and here the mark is set before the
-processes are looked at: so one of the two sees the other. One that starts later finds the mark and takes it away, and the rest is
-left alone.
+A process that starts the app reinstates it. It registers before it reads the mark, and here the mark is set before the processes
+are read, so one of the two always sees the other. A process that starts later finds the mark and removes it; nothing more is closed
+then.
 """
 
 from __future__ import annotations
@@ -39,37 +39,37 @@ CLOSABLE = ("ready", "waiting", "running", "parked", "held")
 
 
 class StillServed(WakefulError):
-    """Live workers serve the app that is to be retired."""
+    """Raised if live workers serve the app that is to be retired."""
 
 
 @dataclass(slots=True)
 class Closed:
-    """What is closed, or would be."""
+    """What was closed, or would be."""
 
     app: str
     workers: int = 0
-    retired: dict[str, Any] | None = None  # who retired it before, if somebody did
+    retired: dict[str, Any] | None = None  # an earlier retirement, if any
     schedules: list[str] = field(default_factory=list)
     expectations: list[str] = field(default_factory=list)
     runs: dict[str, int] = field(default_factory=dict)
     messages: int = 0
     alarms: list[str] = field(default_factory=list)
-    dead: int = 0  # runs that stay for a person
+    dead: int = 0  # dead letters, which are kept
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 async def refuse_unknown(reads: ReadsDatabase, app: str) -> None:
-    """NotFound for an app that never worked on this store."""
+    """Raise NotFound for an app that has never used this store."""
     known = await known_apps(reads)
     if app not in known and app not in await retired_apps(reads):
-        message = f'no app "{app}" has worked on this store: `wakeful apps` lists them.{did_you_mean(app, known)}'
+        message = f'no app "{app}" has used this store: `wakeful apps` lists them.{did_you_mean(app, known)}'
         raise NotFound(message)
 
 
 async def plan_retirement(reads: ReadsDatabase, app: str) -> Closed:
-    """The open parts of an app. NotFound for an app that never worked on this store."""
+    """The open work of an app. Raises NotFound for an app that has never used this store."""
     await refuse_unknown(reads, app)
     runs = await unfinished(reads, app)
     expected = await listed(reads.database)
@@ -87,7 +87,7 @@ async def plan_retirement(reads: ReadsDatabase, app: str) -> Closed:
 
 
 async def _workers(reads: ReadsDatabase, app: str) -> int:
-    """How many live processes serve it."""
+    """How many live processes serve the app."""
     return next((count for name, count in await reads.fetch("workers_of_apps", NOW) if name == app), 0)
 
 
@@ -106,13 +106,13 @@ async def _pages(reads: ReadsDatabase, query: str, app: str) -> AsyncIterator[li
 async def retire(
     reads: ReadsDatabase, store: DatabaseStore, plan: Closed, *, by: Actor, note: str | None, live: bool = False
 ) -> Closed:
-    """Close everything; what was closed comes back. StillServed while workers serve it, unless `live`."""
+    """Close all open work and return what was closed. Raises StillServed while workers serve the app, unless `live`."""
     app = plan.app
     if plan.workers and not live:
         raise served(app, plan.workers)
     bulk = Bulk("retire", app, app, says=note)
     new = await store.do(RetireApp(app, by=by, note=note, bulk=bulk))
-    if (workers := await _workers(reads, app)) and not live:  # it came in between
+    if (workers := await _workers(reads, app)) and not live:  # a worker started in between
         if new:
             await store.do(BringBackApp(app, by=by, note="a worker has just started"))
         raise served(app, workers)
@@ -143,17 +143,17 @@ async def retire(
 
 
 async def _go_on(reads: ReadsDatabase, app: str) -> None:
-    """StillServed if its code was started meanwhile, which took the mark away: what is there now is that process's, and not to be closed."""
+    """Raise StillServed if the app was started meanwhile, which removed the mark: its work now belongs to that process."""
     if app not in await retired_apps(reads):
         message = (
-            f"app {app} was started meanwhile, and is not retired: what was closed until then stays closed (`wakeful runs --state cancelled` lists runs). "
-            "If one of its schedules is removed now, start it once more"
+            f"app {app} was started meanwhile and is not retired: work closed until then stays closed (`wakeful runs --state cancelled` lists runs). "
+            "If one of its schedules is missing now, restart the app"
         )
         raise StillServed(message)
 
 
 async def _take_back(store: DatabaseStore) -> None:
-    """Runs of processes that are dead are put back, as a worker would: they are cancelled with the others then."""
+    """Release the runs of dead processes, as a worker would, so that they are cancelled with the others."""
     for process, left, certain in await other_processes(store.database, ""):
         if certain or left <= 0:
             await store.do(BuryProcess(process, certain=certain))
@@ -162,4 +162,4 @@ async def _take_back(store: DatabaseStore) -> None:
 def served(app: str, workers: int) -> StillServed:
     many = "1 live worker serves" if workers == 1 else f"{workers} live workers serve"
     them = "it" if workers == 1 else "them"
-    return StillServed(f"{many} app {app}: stop {them} first, or retire the app all the same with --live")
+    return StillServed(f"{many} app {app}: stop {them} first, or retire the app anyway with --live")

@@ -1,4 +1,6 @@
-"""Everything that is stored, encrypted with the first key and bound to its place; with `strict`, from then on nothing else is believed."""
+"""Key rotation: encrypt all stored payloads with the first key and bind each to its place. `strict`: accept nothing else from
+then on.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ MOST_PASSES = 3
 
 @dataclass
 class Rotated:
-    """How many payloads were encrypted anew, which keys are needed no longer, and whether it is complete. `waits_for`: why the store
-    did not become strict; `tampered`: payloads that were left as they are, because they are not what was stored there.
+    """The number of re-encrypted payloads, the keys that are no longer needed, and whether the rotation is complete. `waits_for`: why
+    the store did not become strict; `tampered`: payloads left unchanged because they were tampered with.
     """
 
     payloads: int
@@ -35,17 +37,18 @@ class Rotated:
 async def rotate(
     keeper: Keeper, codec: Codec, by: Actor, *, pace: Pace, progress: Progress = nobody_looks, strict: bool = False
 ) -> Rotated:
-    """1. Bind: what any process writes from now on belongs to its place. Not while a process of an older version is at work. 2. Pass
-    over all payloads until nothing is left to change: other processes may write in the old way in the meantime. 3. Leave the old
-    keys. 4. If asked to, mark the store as strict, once every process binds what it writes.
+    """Re-encrypt all payloads. 1. Bind: from now on all processes bind payloads to their place; refused while a process of an older
+    version runs. 2. Go through all payloads until none is left to change: other processes may still write unbound payloads
+    meanwhile. 3. Drop the old keys. 4. If `strict`, mark the store as strict once every process binds what it writes.
 
-    Payloads that were tampered with stay as they are, and open alarms. Stopped or killed, the same goes on where it was: what is done is passed over.
+    Tampered payloads are left unchanged and raise alarms. After a stop or a kill, the same command continues: finished payloads are
+    skipped.
     """
     ring = codec.ring
     if ring is None:
-        message = "no key is given: `wakeful keys new` prints one for WAKEFUL_ENCRYPTION_KEYS, the newest one first"
+        message = "no key is given: `wakeful keys new` prints one for WAKEFUL_ENCRYPTION_KEYS, newest first"
         raise ConfigError(message)
-    bulk = Bulk("keys rotate", tells="payloads encrypted anew")
+    bulk = Bulk("keys rotate", tells="payloads re-encrypted")
     await _bind(keeper, codec, ring, by, bulk)
     changed = 0
     alarmed: set[str] = set()
@@ -69,12 +72,12 @@ async def rotate(
 
 
 async def _bind(keeper: Keeper, codec: Codec, ring: KeyRing, by: Actor, bulk: Bulk) -> None:
-    """ConfigError while a process is at work that could not read what is bound."""
+    """Raise ConfigError while a process runs that cannot read bound payloads."""
     sealing = Sealing.of(await keeper.ciphers())
     older = await keeper.older_processes(BINDS_SINCE)
     if older and not sealing.bound:
         message = (
-            f"{_processes(older)}: of an older version, which cannot read payloads that are bound to their places. "
+            f"{_processes(older)}: an older version, which cannot read payloads bound to their place. "
             "Finish the deploy first, then rotate"
         )
         raise ConfigError(message)
@@ -85,13 +88,9 @@ async def _bind(keeper: Keeper, codec: Codec, ring: KeyRing, by: Actor, bulk: Bu
 
 
 async def _unbound(keeper: Keeper) -> str | None:
-    """Which processes do not bind what they write yet: asked before a pass, so that the pass sees all that they wrote."""
+    """The processes that do not bind payloads yet. Read before a pass, so that the pass sees everything they wrote."""
     found = await keeper.unbound_processes()
-    return (
-        None
-        if not found
-        else f"{_processes(found)} has not taken up that payloads are bound: run this again in a moment"
-    )
+    return None if not found else f"{_processes(found)} does not bind payloads yet: run this again in a moment"
 
 
 async def _conclude(

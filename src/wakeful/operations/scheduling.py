@@ -1,4 +1,4 @@
-"""Schedules by hand: what is given becomes a rule, which agent of which app is meant, and what nobody may change here. The
+"""Changing schedules at run time: options become a rule, the agent and app are found, and foreign schedules are refused. The
 command line and the HTTP API share this.
 """
 
@@ -23,28 +23,28 @@ from wakeful.triggers.zones import local, zone_named
 
 RULES = ("cron", "every", "at")
 HOURS = ("active", "days")
-# All that can be given of a schedule: None takes it away again.
+# All options of a schedule; None removes one.
 OPTIONS = (*RULES, "tz", *HOURS, *TIMING_FIELDS)
 
 Given = Mapping[str, Any]
-Shown = Mapping[str, Any]  # a schedule as it is shown
+Shown = Mapping[str, Any]  # a schedule as its view
 
 
 # rules
 
 
 def made(given: Given) -> Schedule:
-    """A schedule out of options. ConfigError for what cannot be meant."""
+    """A schedule from options. Raises ConfigError for options that conflict or are missing."""
     kinds = _kinds(given)
     if not kinds:
-        message = 'when? Give cron ("0 8 * * 1-5"), every ("30m") or at ("2026-12-24T18:00")'
+        message = 'a schedule needs a rule: give cron ("0 8 * * 1-5"), every ("30m") or at ("2026-12-24T18:00")'
         raise ConfigError(message)
     options = {name: given[name] for name in TIMING_FIELDS if given.get(name) is not None}
     return _built(kinds[0], given[kinds[0]], given, options)
 
 
 def edited(before: Schedule, given: Given) -> Schedule | None:
-    """The same schedule, but for what is given; None if nothing is. ConfigError for what cannot be meant."""
+    """The schedule with the given options changed; None if none is given. Raises ConfigError for options that conflict."""
     if not any(option in given for option in OPTIONS):
         return None
     kinds = _kinds(given)
@@ -59,9 +59,9 @@ def edited(before: Schedule, given: Given) -> Schedule | None:
 
 
 def refuse_past(schedule: Schedule, now: Microseconds) -> None:
-    """ConfigError for a schedule that would never fire any more."""
+    """Raise ConfigError for a schedule that would never fire."""
     if schedule.rule.next(now) is None:
-        message = f"{schedule.rule.describe()} lies in the past: it would never fire"
+        message = f"{schedule.rule.describe()} is in the past: it would never fire"
         raise ConfigError(message)
 
 
@@ -79,13 +79,13 @@ def _built(kind: str, value: Any, given: Given, options: Mapping[str, Any]) -> S
     if kind == "every":
         return every(value, tz=tz, **hours, **options)
     if hours:
-        message = f"{next(iter(hours))} goes with every: {kind} says itself when it fires"
+        message = f"{next(iter(hours))} goes with every, not with {kind}"
         raise ConfigError(message)
     return (cron if kind == "cron" else at)(value, tz=tz, **options)
 
 
 def _value(before: Schedule) -> Any:
-    """What its rule was made with. One time on the wall stays that, also in another zone."""
+    """The options that a rule was made from. A single local time stays the same local time in another zone."""
     match before.rule:
         case Cron() as rule:
             return rule.expression
@@ -99,7 +99,7 @@ def _value(before: Schedule) -> Any:
 
 
 def _options(timing: Timing, given: Given) -> dict[str, Any]:
-    """What it was made with, and what is given instead. What was never chosen goes along with what is."""
+    """The original options, overridden by the given ones. Options that were never set follow the new defaults."""
     usual, _ = read_timing({"catch_up": timing.catch_up}, where="schedule")
     catch_up = (given["catch_up"] or "latest") if "catch_up" in given else timing.catch_up
     options: dict[str, Any] = {"catch_up": catch_up}
@@ -112,58 +112,56 @@ def _options(timing: Timing, given: Given) -> dict[str, Any]:
     return options
 
 
-# what may be changed
+# permitted changes
 
 
 def refuse_foreign(shown: Shown, verb: str, *, written_at: str | None = None) -> None:
-    """ConfigError for a schedule that is not changed here: it belongs to code, to a file, or to a reminder."""
+    """Raise ConfigError for a schedule that belongs to code, to a heartbeat's file, or to a reminder."""
     name, agent = shown["name"], shown["agent"]
     match shown["origin"]:
         case "code":
             place = written_at or f"in the code of app {shown['app']}, and `wakeful check APP` shows where"
             message = (
                 f"schedule {name} is declared with agent {agent} ({place}): {verb} it there. "
-                f"`wakeful schedules pause {name}` stops it meanwhile"
+                f"`wakeful schedules pause {name}` stops it until then"
             )
         case "heartbeat":
-            message = f"schedule {name} comes from a heartbeat's file: {verb} it there. `wakeful schedules pause {name}` stops it meanwhile"
+            message = f"schedule {name} comes from a heartbeat's file: {verb} it there. `wakeful schedules pause {name}` stops it until then"
         case "reminder":
-            message = (
-                f"{name} is a reminder, not a schedule of yours: `wakeful reminders --help` tells how to change it"
-            )
+            message = f"{name} is a reminder: see `wakeful reminders --help` for how to change it"
         case _:
             return
     raise ConfigError(message)
 
 
 async def refuse_removal(reads: ReadsDatabase, shown: Shown, *, written_at: str | None = None) -> None:
-    """As refuse_foreign; but one of an agent that the code does not have any more may go."""
+    """As refuse_foreign, but a schedule whose agent is no longer in the code may be removed."""
     if shown["origin"] == "code" and shown["agent"] not in await loaded_last(reads, shown["app"]):
         return
     refuse_foreign(shown, "remove", written_at=written_at)
 
 
 async def app_for(reads: ReadsDatabase, agent: str, app: str | None) -> tuple[str, bool]:
-    """The app whose agent is to be scheduled, and whether anybody is known to have it. NotFound, with a guess, for an agent or
-    an app that cannot be meant.
+    """The app whose agent is to be scheduled, and whether the agent is known there. Raises NotFound with a suggestion for an
+    unknown agent or app.
     """
     known = await known_apps(reads)
     if app is None:
         having = sorted(name for name, agents in known.items() if agent in agents)
         if len(having) > 1:
-            message = f"agent {agent} is in several apps ({', '.join(having)}): say which with --of NAME"
+            message = f"agent {agent} is in several apps ({', '.join(having)}): choose one with --of NAME"
             raise NotFound(message)
         if not having and len(known) != 1:
             everybody = {one for agents in known.values() for one in agents}
             message = (
                 f'there is no agent "{agent}" that has been loaded or has run here.{_guess(agent, everybody)}'
                 if known
-                else "no app has worked on this store yet: name one with --of NAME"
+                else "no app has used this store yet: name one with --of NAME"
             )
             raise NotFound(message)
         app = having[0] if having else next(iter(known))
     if known and app not in known:
-        message = f'no app "{app}" has worked on this store yet.{did_you_mean(app, known)}'
+        message = f'no app "{app}" has used this store yet.{did_you_mean(app, known)}'
         raise NotFound(message)
     agents = await loaded_last(reads, app) or known.get(app, set())
     if agents and agent not in agents:

@@ -1,6 +1,6 @@
-"""The shape that an answer must have, as a JSON schema: what is expected in words, and what is wrong with a value.
+"""The JSON schema of an answer: the expected value in words, and the errors of a given value.
 
-Knows what pydantic puts into schemas. What it does not know passes: the code that asked has the last word, and asks again.
+Covers the keywords that pydantic generates. Unknown keywords pass: the code that asked validates the answer and can ask again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from wakeful.intake.untrusted import Path, field_name, shown
 
 Schema = dict[str, Any]
 
-DEEPEST = 100  # references inside references: a schema may lead round in a circle
+DEEPEST = 100  # nested references: a schema may be recursive
 SHOWN_CHOICES = 12
 WORDS = {
     "string": "text",
@@ -28,7 +28,7 @@ WORDS = {
 
 
 def misfits(value: Any, schema: Schema | None, *, whole: str = "the answer") -> list[str]:
-    """One line for each place that does not fit; none when all of it does. `whole` is what the value itself is called."""
+    """One line for each place that does not fit; empty if the value fits. `whole` is the name of the value itself."""
     lines = [] if schema is None else list(_Reading(schema).misfits(value, schema, (), 0))
     return [f"{whole}{line}" if line.startswith(":") else line for line in lines]
 
@@ -38,17 +38,17 @@ def fits(value: Any, schema: Schema | None) -> bool:
 
 
 def expected(schema: Schema | None) -> str:
-    """What is expected, on one line: `an object with amount (a whole number from 1 up), note (text, may be left out)`."""
+    """The expected value, on one line: `an object with amount (a whole number from 1 up), note (text, may be left out)`."""
     return "any JSON" if schema is None else _Reading(schema).words(schema, 0)
 
 
 class _Reading:
-    """One schema, with the definitions that it refers to."""
+    """A schema with the definitions that it refers to."""
 
     def __init__(self, whole: Schema) -> None:
         self._definitions: dict[str, Any] = whole.get("$defs", {})
 
-    # what is wrong
+    # errors
 
     def misfits(self, value: Any, schema: Any, path: Path, depth: int) -> Iterator[str]:
         schema = self._resolved(schema)
@@ -73,7 +73,7 @@ class _Reading:
         found = [list(self.misfits(value, one, path, depth + 1)) for one in choices]
         if not all(found):
             return
-        # Of the one that was meant, as far as that can be told, each place is named.
+        # Report each place for the alternative that was most likely meant.
         meant = [
             wrong
             for one, wrong in zip(choices, found, strict=True)
@@ -85,7 +85,7 @@ class _Reading:
             yield f"{field_name(path)}: {self.words(schema, 0)} is expected, not {_shown(value)}"
 
     def _could_be(self, value: Any, schema: Schema, depth: int) -> bool:
-        """Is it of the right kind at least, and are the members that say which kind it is right?"""
+        """Whether the value has the right JSON type and matching discriminator members."""
         if schema.get("anyOf") or schema.get("oneOf"):
             return False
         if not (_is_of(value, schema.get("type")) and _is_allowed(value, schema)):
@@ -102,7 +102,7 @@ class _Reading:
     def _limits(value: Any, schema: Schema, path: Path) -> Iterator[str]:
         if isinstance(value, str):
             if "pattern" in schema and not _matches(schema["pattern"], value):
-                yield f"{field_name(path)}: {_shown(value)} is not like the pattern {schema['pattern']}"
+                yield f"{field_name(path)}: {_shown(value)} does not match the pattern {schema['pattern']}"
             wrong = _outside(len(value), schema.get("minLength"), schema.get("maxLength"))
             if wrong:
                 yield f"{field_name(path)}: text of {wrong} characters is expected, and this has {len(value)}"
@@ -139,7 +139,7 @@ class _Reading:
             if isinstance(of, dict):
                 yield from self.misfits(one, of, (*path, place), depth + 1)
 
-    # what is expected
+    # expected values
 
     def words(self, schema: Any, depth: int) -> str:
         schema = self._resolved(schema)
@@ -181,7 +181,7 @@ class _Reading:
             yield f"{name} ({self.words(one, 1)}{'' if name in needed else ', may be left out'})"
 
     def _resolved(self, schema: Any) -> Schema:
-        """What a reference leads to."""
+        """The schema behind a reference."""
         for _ in range(DEEPEST):
             if not (isinstance(schema, dict) and "$ref" in schema):
                 return schema if isinstance(schema, dict) else {}
@@ -220,14 +220,14 @@ def _is_allowed(value: Any, schema: Schema) -> bool:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """As JSON: true is not 1."""
+    """Equality as in JSON: true is not 1."""
     return isinstance(first, bool) == isinstance(second, bool) and bool(first == second)
 
 
 def _matches(pattern: Any, text: str) -> bool:
     try:
         return re.search(str(pattern), text) is not None
-    except re.error:  # a pattern of another dialect: the code knows it
+    except re.error:  # a pattern of another regex dialect: left to the code
         return True
 
 

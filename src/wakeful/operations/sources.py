@@ -1,4 +1,4 @@
-"""Whether the sources of an app can be read at all, asked of each of them before anything runs."""
+"""Check whether each source of an app can be read, before anything runs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WITHIN = 10.0  # seconds, each
 
 
 class _NoMemory:
-    """What a source has seen before: nothing is read here, so nobody asks."""
+    """The seen items of a source. A check reads nothing, so this is never used."""
 
     async def items_of(self, app: str, source: str) -> list[Item]:  # noqa: ARG002 a store's words
         return []
 
 
 def problems_of(app: str, triggers: Mapping[str, Sequence[Trigger]], *, within: float = WITHIN) -> list[str]:
-    """One line for each thing that is wrong: two sources of one name, and what each says of itself. They are asked at once."""
+    """One line per problem: two sources with one name, and each source's own errors. All sources are checked concurrently."""
     asked: list[Any] = [one for mine in triggers.values() for one in mine if hasattr(one, "problems")]
     once = [one for number, one in enumerate(asked) if one not in asked[:number]]
     if not once:
@@ -46,16 +46,16 @@ async def _problems(trigger: Any, within: float) -> list[str]:
         async with asyncio.timeout(within):
             found: list[str] = await trigger.problems()
     except TimeoutError:
-        return [f"{trigger.describe()}: there was no answer within {within:g} s: can it be reached from here?"]
+        return [f"{trigger.describe()}: no answer within {within:g} s: check that it can be reached from here"]
     except WakefulError as error:
         return [str(error)]
-    except Exception as error:  # a trigger of somebody else's
+    except Exception as error:  # a third-party trigger may raise anything
         return [f"{trigger.describe()}: {type(error).__name__}: {words_of(error)}"]
     return found
 
 
 def two_of_a_name(app: str, triggers: Mapping[str, Sequence[Trigger]]) -> list[str]:
-    """Sources that would be kept under one name although they are not the same, and readers that cannot be made."""
+    """Different sources that would be stored under one name, and readers that cannot be created."""
     context = Context(app, socket.gethostname(), SystemClock(), _NoMemory())
     seen: dict[str, ReadTrigger] = {}
     found = []

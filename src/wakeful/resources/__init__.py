@@ -1,13 +1,13 @@
-"""Resources: all that the outside sees of a noun, one file each.
+"""Resources: everything that users see of a noun, one file each.
 
-From the table below come the HTTP paths, the OpenAPI document, the commands with their help, completion, and the reference
-in docs. A new noun:
+HTTP paths, the OpenAPI document, commands with their help, completion and the reference in docs are generated from the table
+below. To add a noun:
 
 1. `resources/NOUN.py`: a view (a TypedDict of typing_extensions; its fields are the columns of its query, in their order),
    `async def NOUNS(desk, *, …)` that reads it with `desk.reads.rows(View, "query", …)`, and `RESOURCE = Resource(…)`.
    Keyword-only parameters, `Annotated[…, Param(…)]`, are the filters of a listing and the fields of a verb.
 2. A verb is an async function `verb(desk, one, *, …)` that asks `desk.store.do(Request(…, by=desk.by, note=desk.note))`.
-   It raises `Refused` or `Ambiguous`, or returns None if the thing is not there.
+   It raises `Refused` or `Ambiguous`, or returns None if the item does not exist.
 3. Its name here, in `NOUNS`, and its line of help in `cli/__init__.py` (`COMMANDS`), with `TABLE` as its module.
 4. Its requests in `stores/verbs/`, with their places in `stores/verbs/table.py`; its queries in `stores/sql/`. CONTRIBUTING.md lists
    all files.
@@ -58,7 +58,7 @@ ALIAS_HOMES: dict[str, str] = {
 
 
 def resource_of(command: str) -> Resource:
-    """The resource of this command, loaded when it is first asked for."""
+    """The resource of this command, imported on first use."""
     found: Resource = import_module(f"wakeful.resources.{NOUNS[command]}").RESOURCE
     return found
 
@@ -68,7 +68,7 @@ def all_resources() -> list[Resource]:
 
 
 def alias_of(command: str) -> Alias | None:
-    """What a command is an alias of, if it is one."""
+    """The alias behind a command; None if the command is not an alias."""
     home = ALIAS_HOMES.get(command)
     if home is None:
         return None

@@ -1,4 +1,4 @@
-"""Alarms: what a person should hear of, and their word that they have."""
+"""Alarms: problems that people are notified of, and the verbs that acknowledge, mute and resolve them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from wakeful.stores.verbs.alarms import AlarmVerb, ChangeAlarm
 
 
 class Alarm(TypedDict):
-    """Something that should have happened and did not, or that broke."""
+    """A failure, or something expected that did not happen."""
 
-    key: Annotated[str, About("Its name", example="dead/ops/review/3f2a91")]
-    # NotRequired: a server of an older version, behind the same address, does not know it.
+    key: Annotated[str, About("Name of the alarm", example="dead/ops/review/3f2a91")]
+    # NotRequired: an older server behind the same address does not send it.
     subject: NotRequired[Annotated[str, Made(), About("The alarm in one short sentence")]]
     app: str
     state: AlarmState
@@ -34,23 +34,23 @@ class Alarm(TypedDict):
     agent: str | None
     owner: str | None
     incident: Annotated[Count, About("How often it has opened")]
-    loud: Annotated[Flag, About("It cannot be muted")]
-    told: Annotated[Count, About("How often somebody was told of this incident")]
+    loud: Annotated[Flag, About("Whether it cannot be muted")]
+    told: Annotated[Count, About("Notifications sent for this incident")]
     told_at: MomentOrNone
-    tell_at: Annotated[MomentOrNone, About("When somebody is told next")]
+    tell_at: Annotated[MomentOrNone, About("When the next notification is sent")]
     acknowledged_at: MomentOrNone
     acknowledged_by: str | None
     note: str | None
     muted_until: MomentOrNone
     resolved_at: MomentOrNone
-    do: NotRequired[Annotated[str | None, Made(), About("What a person can do about it")]]
-    to: NotRequired[Annotated[str | None, About("The channel that it names, which goes before the owner's")]]
-    remind_at: NotRequired[Annotated[MomentOrNone, About("When it is told once more, where it is not told at a rate")]]
-    ending: NotRequired[Annotated[str | None, About("How it ended, where that is known")]]
+    do: NotRequired[Annotated[str | None, Made(), About("What to do about it")]]
+    to: NotRequired[Annotated[str | None, About("Channel named by the alarm; it takes precedence over the owner's")]]
+    remind_at: NotRequired[Annotated[MomentOrNone, About("When a reminder is sent, if notifications have no rate")]]
+    ending: NotRequired[Annotated[str | None, About("How it ended, if known")]]
 
 
 class AlarmChange(TypedDict):
-    """What a person did about an alarm."""
+    """An operator's action on an alarm."""
 
     verb: str
     by: str
@@ -59,7 +59,7 @@ class AlarmChange(TypedDict):
 
 
 class AlarmWithChanges(Alarm):
-    """An alarm, and what people did about it."""
+    """An alarm with the operators' actions on it."""
 
     changes: Annotated[list[Annotated[AlarmChange, InPlace()]], Made()]
 
@@ -68,9 +68,7 @@ async def alarms(
     desk: Desk,
     *,
     state: Annotated[AlarmState | None, Param("only alarms in this state")] = None,
-    limit: Annotated[
-        int, Param("how many at most", metavar="N", least=1, most=LONGEST_PAGE, in_shell=50)
-    ] = LONGEST_PAGE,
+    limit: Annotated[int, Param("show at most N", metavar="N", least=1, most=LONGEST_PAGE, in_shell=50)] = LONGEST_PAGE,
 ) -> list[Alarm]:
     found = await desk.reads.rows(Alarm, "list_alarms", state, limit)
     for one in found:
@@ -87,12 +85,12 @@ async def find(desk: Desk, key: str) -> AlarmWithChanges | None:
 
 
 async def runs_of(desk: Desk, key: str) -> list[str]:
-    """The dead and held runs that an alarm is about, the newest first."""
+    """Ids of the dead and held runs that an alarm is about, newest first."""
     return [row[0] for row in await desk.reads.fetch("runs_of_alarm", key)]
 
 
 def tell(alarm: Alarm) -> None:
-    """Fill in what is in no row: the sentences that its key stands for."""
+    """Fill in the fields that are not stored: the subject and what to do, which follow from the key."""
     alarm["subject"] = title_of(alarm["key"], alarm["text"], agent=alarm["agent"], count=alarm["count"])
     alarm["do"] = todo_of(alarm["key"], agent=alarm["agent"])
 
@@ -106,7 +104,7 @@ async def missing(desk: Desk, key: str) -> str:
     return f'there is no alarm "{plain(key)}".{hint if "Did" in hint else ""} See `wakeful alarms`'
 
 
-# what people do
+# verbs
 
 
 def span(text: str) -> Microseconds:
@@ -122,7 +120,7 @@ async def change(desk: Desk, alarm: Alarm, verb: AlarmVerb, span: Microseconds =
     changed = await desk.store.do(ChangeAlarm(key, verb, span=span, by=desk.by, note=desk.note))
     if changed is not None and changed.refused is not None:
         message = f"alarm {plain(key)} {changed.refused}"
-        raise Refused(message, kind="alarm-refuses", title="That cannot be done to this alarm")
+        raise Refused(message, kind="alarm-refuses", title="This alarm cannot be changed in this way")
     return await find(desk, key)
 
 
@@ -133,8 +131,8 @@ async def acknowledge(desk: Desk, alarm: AlarmWithChanges) -> AlarmWithChanges |
 Muted = Annotated[
     int,
     Param(
-        "how long",
-        about="how long, like 2h",
+        "duration",
+        about="duration, such as 2h",
         flag="--for",
         http="for",
         metavar="TIME",
@@ -153,7 +151,7 @@ async def resolve(desk: Desk, alarm: AlarmWithChanges) -> AlarmWithChanges | Non
     return await change(desk, alarm, "resolve")
 
 
-# how a shell prints them
+# on the command line
 
 
 async def none(_: Desk, *, state: AlarmState | None = None, limit: int = LONGEST_PAGE) -> str:
@@ -169,7 +167,7 @@ def lines(alarm: Alarm, look: Look) -> list[Line]:
 
 
 def said(alarm: Alarm) -> str:
-    """Who hears of it, and what people said."""
+    """Its owner, and who acknowledged or muted it."""
     words = []
     if alarm["owner"]:
         words.append(f"owner {plain(alarm['owner'])}")
@@ -187,7 +185,7 @@ def shown(alarm: AlarmWithChanges, look: Look) -> Printed:
         yield line(f"what to do: {plain(alarm['do'])}", indent=2)
     if alarm["told_at"] is not None:
         again = f", again {look.ago(alarm['tell_at'])}" if alarm["tell_at"] and alarm["state"] == "open" else ""
-        yield f"  told {number(alarm['told'], 'time')}, last {look.ago(alarm['told_at'])}{again}"
+        yield f"  notified {number(alarm['told'], 'time')}, last {look.ago(alarm['told_at'])}{again}"
     if alarm["resolved_at"] is not None:
         how = f": {plain(alarm['ending'])}" if alarm["ending"] else ""
         yield f"  resolved {look.ago(alarm['resolved_at'])}{how}"
@@ -207,29 +205,29 @@ RESOURCE = Resource(
     example="dead/ops/review/3f2a91",
     missing=missing,
     known=known,
-    listing=Listing(read=alarms, summary="list alarms, the latest first", none=none, lines=lines),
-    show=Show(find=find, summary="one alarm, and what people did about it", lines=shown),
+    listing=Listing(read=alarms, summary="list alarms, latest first", none=none, lines=lines),
+    show=Show(find=find, summary="show one alarm with the operators' actions on it", lines=shown),
     verbs=(
         Verb(
             name="acknowledge",
             word="ack",
             run=acknowledge,
-            summary="somebody knows: it is told no more until it resolves",
-            says=lambda one: f"{plain(one['key'])} is acknowledged: nobody is told of it again until it resolves",
+            summary="acknowledge: send no more notifications until it resolves",
+            says=lambda one: f"{plain(one['key'])} is acknowledged: no more notifications until it resolves",
         ),
         Verb(
             name="mute",
             run=mute,
-            summary="it is not told for some time",
+            summary="send no notifications for some time",
             says=lambda one: f"{plain(one['key'])} is muted until {one['muted_until']}",
         ),
         Verb(
             name="resolve",
             run=resolve,
-            summary="it is over",
-            says=lambda one: f"{plain(one['key'])} is resolved. Should it be raised again, it opens anew",
+            summary="close an alarm whose cause is gone",
+            says=lambda one: f"{plain(one['key'])} is resolved. It opens again if it is raised again",
         ),
     ),
-    more="An alarm that is acknowledged or muted is still listed, until it resolves.",
+    more="An acknowledged or muted alarm is still listed until it resolves.",
     takes="alarms takes list, or show, ack, mute or resolve and a KEY, like: wakeful alarms ack dead/ops/review/3f2a91",
 )

@@ -1,6 +1,6 @@
-"""Approvals: what runs ask people, and the answers.
+"""Approvals: questions that runs ask people, and the answers.
 
-answer   ANSWER is JSON, @file or - for standard input; also yes or no, a number, and text without quotes where text is asked
+answer   ANSWER is JSON, @file or - for standard input; also yes or no, a number, and unquoted text if text is expected
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ KNOWN_FOR_GUESSES = 100
 
 
 class Approval(TypedDict):
-    """A question of a run to a person, and the answer."""
+    """A question that a run asks a person, and the answer."""
 
     id: str
     app: str
     agent: str
     run: Annotated[str, About("The run that asks, and waits for the answer")]
     question: str
-    to: Annotated[str | None, About("Whom it asks")]
-    schema: Annotated[dict[str, Any] | None, AsJson(), About("JSON schema of the answer; null: any JSON will do")]
+    to: Annotated[str | None, About("Who is asked")]
+    schema: Annotated[dict[str, Any] | None, AsJson(), About("JSON schema of the answer; null: any JSON")]
     state: ApprovalState
     answer: Annotated[Any, AsJson()]
     answered_by: str | None
-    note: Annotated[str | None, About("What who answered said; of an open one, why it is asked again")]
+    note: Annotated[str | None, About("The answerer's note; if open, why it is asked again")]
     asked_at: MomentOrNone
-    due_at: Annotated[MomentOrNone, About("When the run stops waiting for it")]
+    due_at: Annotated[MomentOrNone, About("When the run stops waiting")]
     answered_at: MomentOrNone
 
 
@@ -52,7 +52,7 @@ class Answered(TypedDict):
     answer: Any
 
 
-# looking
+# reading
 
 
 async def approvals(
@@ -73,12 +73,12 @@ async def approvals(
 
 
 async def find(desk: Desk, identifier: str) -> Approval | None:
-    """By its id or the beginning of it."""
+    """One approval by its id or a prefix of it. Raises NotFound if several match."""
     upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
     found = await desk.reads.rows(Approval, "find_approvals", identifier, upper)
     exact = next((one for one in found if one["id"] == identifier), None)
     if exact is None and len(found) > 1:
-        message = f"{identifier} is the beginning of more than one approval's id: give more of it"
+        message = f"{identifier} matches more than one approval: give more characters"
         raise NotFound(message)
     return exact or (found[0] if found else None)
 
@@ -96,11 +96,13 @@ async def none(desk: Desk, *, state: str = "open", **_: Any) -> str:
 
 
 def are_open(found: Sequence[Approval]) -> bool:
-    return found[0]["state"] == "open"  # a shell lists approvals of one state
+    return found[0]["state"] == "open"  # the command line lists approvals of one state
 
 
 def how_to_answer(found: Sequence[Approval], _: Mapping[str, Any], __: Look) -> list[str]:
-    said = "Answer one with `wakeful approvals answer ID ANSWER`; `wakeful approvals show ID` shows what it takes."
+    said = (
+        "Answer one with `wakeful approvals answer ID ANSWER`; `wakeful approvals show ID` shows the expected answer."
+    )
     return [said] if are_open(found) else []
 
 
@@ -128,18 +130,18 @@ def shown(one: Approval, look: Look) -> Printed:
 Answer = Annotated[
     Any,
     Param(
-        "JSON, @file or -; yes, no, a number, or plain text where text is asked for",
-        about="the answer: it must fit the schema of the approval",
+        "JSON, @file or -; yes, no, a number, or plain text if text is expected",
+        about="the answer; it must fit the schema of the approval",
         metavar="ANSWER",
         positional=True,
         understood=True,
-        missing="it is what is answered, as JSON",
+        missing="the answer is required, as JSON",
     ),
 ]
 
 
 async def answer(desk: Desk, approval: Approval, *, answer: Answer) -> Answered | None:
-    """The first answer stands."""
+    """Answer an approval. The first answer stands; raises Refused for a later one or one that does not fit."""
     if approval["state"] != "open":
         raise too_late(approval)
     given = understood(answer, approval["schema"])
@@ -171,7 +173,7 @@ def unfit(desk: Desk, approval: Approval, wrong: list[str]) -> Refused:
     if desk.by.way != "cli":
         return misfit("; ".join(wrong))
     show = f"`wakeful approvals show {approval['id'][:10]}` shows what is expected"
-    return misfit(f"the answer does not fit, and was not stored: {show}", said=wrong)
+    return misfit(f"the answer does not fit and was not stored: {show}", said=wrong)
 
 
 def misfit(words: str, *, said: Sequence[str] = (), wrong_call: bool = True) -> Refused:
@@ -182,12 +184,12 @@ def misfit(words: str, *, said: Sequence[str] = (), wrong_call: bool = True) -> 
 
 
 def too_late(approval: Approval) -> Refused:
-    title = "Another answer stands, or nobody waits for one"
+    title = "The approval is already answered or closed"
     return Refused(which_stands(approval), kind="already-answered", title=title)
 
 
 def told(one: Answered) -> str:
-    return f"approval {one['id']}: answered with {in_json(one['answer'])}. Run {one['run']} goes on."
+    return f"approval {one['id']}: answered with {in_json(one['answer'])}. Run {one['run']} resumes."
 
 
 RESOURCE = Resource(
@@ -198,7 +200,7 @@ RESOURCE = Resource(
     missing=missing,
     listing=Listing(
         read=approvals,
-        summary="list what runs ask people, newest first",
+        summary="list approvals that runs ask for, newest first",
         none=none,
         columns=(
             Column("approval", show=lambda one, look: look.short(one["id"])),
@@ -212,18 +214,18 @@ RESOURCE = Resource(
         ),
         after=how_to_answer,
     ),
-    show=Show(find=find, summary="one approval", lines=shown),
+    show=Show(find=find, summary="show one approval", lines=shown),
     verbs=(
         Verb(
             "answer",
             answer,
-            "answer an approval: the run that asked it goes on. The first answer stands",
+            "answer an approval and resume its run; the first answer stands",
             says=told,
             scope="answer",
             person="answer an approval",
             statuses=("422",),
         ),
     ),
-    more="ANSWER is JSON, @file or -; yes, no, a number, or plain text where text is asked for.",
+    more="ANSWER is JSON, @file or -; yes, no, a number, or plain text if text is expected.",
     takes="approvals takes list, show and an ID, or answer, an ID and an ANSWER, like: wakeful approvals answer 3f2a91 yes",
 )

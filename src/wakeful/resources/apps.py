@@ -1,6 +1,6 @@
-"""Apps: those that have to do with a store, what waits in each, and one that is retired by a person.
+"""Apps: the apps of a store, the open work of each, and the verb that retires one.
 
-A process that starts the code of a retired app brings it back.
+A process that starts the code of a retired app reinstates it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SHOWN_NAMES = 4
 
 
 class RetiredBy(TypedDict):
-    """Who retired it, when and why."""
+    """Who retired an app, when and why."""
 
     at: Moment
     by: str
@@ -37,37 +37,37 @@ class RetiredBy(TypedDict):
 
 
 class App(TypedDict):
-    """An app, and what waits in it."""
+    """An app and its open work."""
 
     app: str
     state: Literal["alive", "down", "retired"]
     workers: Count
     agents: list[str]
     schedules: Count
-    runs: Annotated[dict[str, int], About("Those that are not over or need a person, by state")]
+    runs: Annotated[dict[str, int], About("Runs that are not over or need a person, by state")]
     alarms: Count
     retired: RetiredBy | None
 
 
 class Retirement(TypedDict):
-    """What was closed of an app, or would be."""
+    """What was closed when an app was retired, or would be."""
 
     app: str
     workers: Count
-    retired: Annotated[RetiredBy | None, About("Who retired it before, if anybody")]
+    retired: Annotated[RetiredBy | None, About("An earlier retirement, if any")]
     schedules: list[str]
     expectations: list[str]
     runs: dict[str, int]
     messages: Count
     alarms: list[str]
-    dead: Annotated[Count, About("Dead letters, which stay")]
+    dead: Annotated[Count, About("Dead letters, which are kept")]
 
 
 # reading
 
 
 async def names(desk: Desk) -> list[str]:
-    """The names of all apps that have worked on this store."""
+    """The names of all apps that have used this store."""
     return sorted(await stored.known_apps(desk.reads))
 
 
@@ -96,7 +96,7 @@ async def counted(desk: Desk, query: str, *parameters: Any) -> dict[str, int]:
 
 # retiring
 
-Live = Annotated[bool, Param("although live workers serve it")]
+Live = Annotated[bool, Param("retire the app even if live workers serve it")]
 
 
 async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
@@ -106,7 +106,7 @@ async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
         done = await retiring.retire(desk.reads, store, plan, by=desk.by, note=desk.note, live=live)
     except StillServed as error:
         words = str(error) if desk.by.way == "cli" else str(error).replace("--live", '"live": true')
-        raise Refused(words, kind="still-served", title="Live workers serve it") from None
+        raise Refused(words, kind="still-served", title="Live workers serve this app") from None
     return cast("Retirement", done.to_json())
 
 
@@ -116,12 +116,12 @@ async def plan(desk: Desk, name: str, *, live: Live = False) -> Retirement:
 
 
 async def retired_apps(desk: Desk, name: str, **_: Any) -> list[str]:
-    """The app whose token it takes."""
+    """The app whose token is needed."""
     await refuse_unknown(desk.reads, name)
     return [name]
 
 
-# what a shell says
+# messages
 
 
 def note(one: App, look: Look) -> str:
@@ -137,16 +137,16 @@ def is_retired(done: Retirement) -> list[str]:
 
 
 def would_retire(done: Retirement, _: str, given: Mapping[str, Any]) -> list[str]:
-    before = f"; it was retired by {done['retired']['by']} already" if done["retired"] else ""
+    before = f"; it was already retired by {done['retired']['by']}" if done["retired"] else ""
     told = [f"would retire app {plain(done['app'])}{before}", *closed(done)]
     if done["workers"] and not given.get("live"):
         count = "1 live worker serves it" if done["workers"] == 1 else f"{done['workers']} live workers serve it"
-        told.append(f"  {count}: stop that first, or say --live")
+        told.append(f"  {count}: stop that first, or add --live")
     return told
 
 
 def closed(done: Retirement) -> list[str]:
-    """What is closed, a line for each kind."""
+    """What is closed, one line per kind."""
     kinds = [
         ("schedules", "removed", len(done["schedules"]), done["schedules"]),
         ("expectations", "excused", len(done["expectations"]), done["expectations"]),
@@ -160,9 +160,9 @@ def closed(done: Retirement) -> list[str]:
         if count
     ]
     if done["dead"]:
-        letters = "1 dead letter stays" if done["dead"] == 1 else f"{done['dead']} dead letters stay"
+        letters = "1 dead letter is kept" if done["dead"] == 1 else f"{done['dead']} dead letters are kept"
         told.append(f"{letters}: `wakeful dead list`")
-    return [f"  {plain(one)}" for one in told or ["nothing of it waits"]]
+    return [f"  {plain(one)}" for one in told or ["it has no open work"]]
 
 
 def by_state(runs: Mapping[str, int]) -> list[str]:
@@ -183,8 +183,8 @@ RESOURCE = Resource(
     in_place=True,
     listing=Listing(
         read=apps,
-        summary="the apps that have to do with this store, and what waits in each",
-        none="no app has worked on this store yet: `wakeful serve APP` starts one",
+        summary="list the apps of this store and the open work of each",
+        none="no app has used this store yet: start one with `wakeful serve APP`",
         columns=(
             Column("app"),
             Column("state"),
@@ -199,18 +199,18 @@ RESOURCE = Resource(
         Verb(
             name="retire",
             run=retire,
-            summary="close everything of an app that waits; nothing is deleted",
+            summary="close all open work of an app; nothing is deleted",
             says=is_retired,
             by_key=True,
             danger="much",
             plan=plan,
             plans=would_retire,
-            plan_help="only say what would be closed",
+            plan_help="only print what would be closed",
             person="retire an app",
             apps=retired_apps,
         ),
     ),
-    more="retire removes the app's schedules, cancels its runs that are not over, discards its messages that wait and resolves its "
-    "alarms. Nothing is deleted, dead letters stay, and what runs did is not undone. Whoever starts the app brings it back.",
+    more="retire removes the app's schedules, cancels its open runs, discards its pending deliveries and resolves its "
+    "alarms. Nothing is deleted, dead letters are kept, and effects are not undone. Starting the app reinstates it.",
     takes="apps takes list, or retire NAME, like: wakeful apps retire shop --plan",
 )

@@ -1,4 +1,4 @@
-"""Backfill: occurrences of a schedule that are over, done after all. Counted first, then fed in behind everything else."""
+"""Backfill: run past occurrences of a schedule. They are counted first, then queued behind all other work."""
 
 from __future__ import annotations
 
@@ -27,36 +27,38 @@ TAKES = (
 
 
 class BackfillPlan(TypedDict):
-    """What a backfill would do."""
+    """The plan of a backfill."""
 
     agent: str
     schedule: str
-    instants: Annotated[Count, About("In that span, without those that are to come")]
-    done: Annotated[Count, About("Of these, done already")]
-    new: Annotated[Count, About("Of these, that would be done")]
-    first: Annotated[MomentOrNone, About("Of those that would be done")]
+    instants: Annotated[Count, About("Past occurrences in the span")]
+    done: Annotated[Count, About("Of these, already done")]
+    new: Annotated[Count, About("Of these, to be done")]
+    first: Annotated[MomentOrNone, About("First occurrence to be done")]
     last: MomentOrNone
-    to_come: Annotated[Count, About("Not settled yet, and left to the schedule itself")]
+    to_come: Annotated[Count, About("Occurrences that the schedule has not decided yet and will handle itself")]
 
 
 class BackfillDone(TypedDict):
-    """What a backfill did."""
+    """The result of a backfill."""
 
     agent: str
     schedule: str
     made: Annotated[Count, About("Occurrences that became runs")]
-    of: Annotated[Count, About("Occurrences that were to be done")]
-    done: Annotated[Count, About("Occurrences that were done already")]
-    denied: Annotated[Count, About("Occurrences of which policy denied the run")]
-    stopped: Annotated[bool, About("It was stopped, or the request took long enough: the same once more goes on")]
+    of: Annotated[Count, About("Occurrences to be done")]
+    done: Annotated[Count, About("Occurrences that were already done")]
+    denied: Annotated[Count, About("Occurrences whose run policy denied")]
+    stopped: Annotated[
+        bool, About("It was stopped or reached the time limit of a request: repeat the request to continue")
+    ]
 
 
-Agent = Annotated[str, Param("AGENT: the agent whose schedule it is", positional=True, metavar="AGENT")]
+Agent = Annotated[str, Param("AGENT: the agent of the schedule", positional=True, metavar="AGENT")]
 Since = Annotated[
-    str, Param("occurrences from then on, like yesterday or 30d", flag="--from", http="from", metavar="TIME")
+    str, Param("first time to include, such as yesterday or 30d", flag="--from", http="from", metavar="TIME")
 ]
-Until = Annotated[str, Param("and before then (default now)", flag="--to", http="to", metavar="TIME")]
-Which = Annotated[str | None, Param("which one, where the agent has several", metavar="NAME")]
+Until = Annotated[str, Param("end of the span, not included (default: now)", flag="--to", http="to", metavar="TIME")]
+Which = Annotated[str | None, Param("name of the schedule, if the agent has several", metavar="NAME")]
 
 
 async def backfill(
@@ -69,15 +71,15 @@ async def backfill(
     if plan.new > filling.MANY and not course.yes:
         many = f"{number(plan.new, 'occurrence')} are more than {filling.MANY:,}"
         raise Refused(
-            f'{many}: ask with "plan": true, and add "yes": true if you mean all of them',
+            f'{many}: check with "plan": true, then add "yes": true to run all of them',
             kind="too-many",
-            title="That is a great many",
-            typed=f"{many}: look at --plan, and add --yes if you mean it",
+            title="Too many without confirmation",
+            typed=f"{many}: check with --plan, then add --yes to run all of them",
         )
     if plan.new and not (await peers_of(store.database, chosen.stored.app, "")).get(agent):
         desk.remark(
-            "no worker is alive: all of them are stored now, and wait in front of what comes later; "
-            f"start `wakeful worker {desk.app.named}` first to have them done behind everything else"
+            "no worker is alive: all of them are queued now, ahead of later events; "
+            f"start `wakeful worker {desk.app.named}` first to run them behind all other work"
         )
     arrive, by = desk.app.arrival, desk.by
     outcome = await filling.fill(
@@ -88,7 +90,7 @@ async def backfill(
     told |= {"denied": outcome.denied, "stopped": course.pace.cut_short}
     words = f"{outcome.made:,} of {number(plan.new, 'occurrence')} became runs of agent {plain(agent)}"
     denied = f", {outcome.denied:,} were denied" if outcome.denied else ""
-    told.saying(f"{words}, {done:,} were done already{denied}: {plain(chosen.shown())}")
+    told.saying(f"{words}, {done:,} were already done{denied}: {plain(chosen.shown())}")
     return cast("BackfillDone", told)
 
 
@@ -100,12 +102,12 @@ async def plan(desk: Desk, *, agent: Agent, since: Since, until: Until = "now", 
     pace = "as fast as workers finish them" if rate is None else shown_rate(rate)
     span = f", from {to_text(counted.first)} to {to_text(counted.last)}" if counted.new else ""
     lines = [
-        f"would do {number(counted.new, 'occurrence')} {pace}{span}; {counted.done:,} of {counted.occurrences:,} are done already",
+        f"would run {number(counted.new, 'occurrence')} {pace}{span}; {counted.done:,} of {counted.occurrences:,} are already done",
         f"  {plain(chosen.shown())}: {plain(chosen.schedule.describe())}",
     ]
     if counted.to_come:
         coming = number(counted.to_come, "more occurrence")
-        lines.append(f"  {coming} in that span: not settled yet, and left to the schedule itself")
+        lines.append(f"  {coming} in that span: not decided yet, left to the schedule itself")
     told = Worded(agent=agent, schedule=chosen.stored.name, **counted.to_json())
     return cast("BackfillPlan", told.saying(*lines))
 
@@ -113,8 +115,8 @@ async def plan(desk: Desk, *, agent: Agent, since: Since, until: Until = "now", 
 async def chosen_by(
     desk: Desk, agent: str, since: str, until: str, name: str | None, *, only_planned: bool = False
 ) -> filling.Backfill:
-    """The schedule, as it is stored. One that only the code knows of is stored now, as the first `serve` would, but not for
-    a plan: that changes nothing.
+    """The stored schedule. A schedule that exists only in code is stored now, as the first `serve` would do; a plan stores
+    nothing.
     """
     side = desk.app
     store: Any = desk.store
@@ -152,7 +154,7 @@ VERB = Verb(
     name="backfill",
     run=backfill,
     plan=plan,
-    summary="do occurrences of a schedule that are over, after a count",
+    summary="run past occurrences of a schedule; --plan counts them first",
     says=lines,
     plans=lines,
     of_one=False,
@@ -163,5 +165,5 @@ VERB = Verb(
     without_app=TAKES,
     paced=True,
     usage="[options] [APP] AGENT --from TIME",
-    more="Occurrences that are done already are passed over: the same command goes on where it stopped.",
+    more="Occurrences that are already done are skipped: repeat the command to continue after a stop.",
 )

@@ -1,4 +1,4 @@
-"""Checks of heartbeats: what is written in their file, joined with what is remembered of them; and one of them, now."""
+"""Checks of heartbeats: their definition from the file with their stored results, and the verb that runs one now."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ TAKES = (
 
 
 class HeartbeatCheck(TypedDict):
-    """A check of a heartbeat, and what became of it last."""
+    """A check of a heartbeat with its last result."""
 
     app: str
     heartbeat: str
     name: Annotated[str, About("heartbeat/mail: also the name of its schedule")]
     title: str | None
     state: ScheduleState
-    every: Annotated[str, About("Its rule")]
+    every: Annotated[str, About("Rule of its schedule")]
     session: str
     probe: str | None
     owner: str | None
     last_at: MomentOrNone
     result: Annotated[str | None, About("quiet, told, unchanged, failed or skipped; null if it never ran")]
-    text: Annotated[str | None, About("What it said last, or the beginning of that")]
+    text: Annotated[str | None, About("Its last output, or the beginning of it")]
     told_at: MomentOrNone
-    failures: Annotated[Count, About("In a row")]
+    failures: Annotated[Count, About("Consecutive failures")]
     error: str | None
-    processed: Annotated[Any, About("What its probe found, where it keeps that")]
-    run: Annotated[str | None, About("The last one")]
+    processed: Annotated[Any, About("Result of its probe, if stored")]
+    run: Annotated[str | None, About("The last run")]
     next_at: MomentOrNone
-    read_at: Annotated[Moment, About("When its section was read, or changed, last")]
+    read_at: Annotated[Moment, About("When its section was last read or changed")]
 
 
 class CheckRun(TypedDict):
-    """A check that is run now."""
+    """The answer of running a check now."""
 
-    check: Annotated[str, About("Its whole name")]
+    check: Annotated[str, About("Full name of the check")]
     event: str
     run: Annotated[str | None, About("null: its event made no run")]
 
@@ -65,7 +65,7 @@ class CheckRun(TypedDict):
 
 
 async def checks(desk: Desk, *, app: OfApp = None) -> list[HeartbeatCheck]:
-    """By app and name."""
+    """All checks, sorted by app and name."""
     rows = [row for row in await desk.reads.fetch("list_checks") if app in {None, row[0]}]
     remembered = {
         (state["app"], heartbeat, state["key"]): (state["value"] or {}).get("checks", {})
@@ -113,28 +113,28 @@ async def run(desk: Desk, name: str) -> CheckRun:
     with refusing():
         receipt = await desk.app.schedules.fire(whole, by=desk.by, note=desk.note)
     if not await living(desk):
-        desk.remark(f"no worker is alive on this store: `wakeful once {plain(desk.app.named)}` runs it here")
+        desk.remark(f"no worker is alive on this store: run it here with `wakeful once {plain(desk.app.named)}`")
     return CheckRun(check=whole, event=receipt.id, run=receipt.runs[0] if receipt.runs else None)
 
 
 def find_check(own: Sequence[str], name: str, *, app: str) -> str:
-    """The whole name of a check: `heartbeat/mail`, or `mail` where only one has that name. NotFound with a suggestion."""
+    """The full name of a check, from `heartbeat/mail`, or from `mail` if that is unique. Raises NotFound with a suggestion."""
     if name in own:
         return name
     ending = [one for one in own if one.partition("/")[2] == name]
     if len(ending) == 1:
         return ending[0]
     if ending:
-        message = f'"{name}" is a check of several heartbeats: write {" or ".join(ending)}'
+        message = f'"{name}" is a check of several heartbeats: use {" or ".join(ending)}'
         raise NotFound(message)
-    known = did_you_mean(name, own) if own else " A worker (`wakeful serve APP`) reads them out of the file"
+    known = did_you_mean(name, own) if own else " A worker (`wakeful serve APP`) reads checks from the file"
     if "Did" not in known and "Did" in (guess := did_you_mean(name, [one.partition("/")[2] for one in own])):
         known = guess
     message = f'app {app} has no check "{name}".{known}'
     raise NotFound(message)
 
 
-# what a shell says
+# messages
 
 
 def coming(one: HeartbeatCheck, look: Look) -> str:
@@ -146,7 +146,7 @@ def result(one: HeartbeatCheck, _: Look) -> tuple[str, str]:
 
 
 def ran(done: CheckRun) -> str:
-    made = f"run {done['run']}" if done["run"] else f"no run: `wakeful why {plain(done['event'])}` tells why"
+    made = f"run {done['run']}" if done["run"] else f"no run: `wakeful why {plain(done['event'])}` shows why"
     return f"check {plain(done['check'])} → {made}"
 
 
@@ -161,8 +161,8 @@ RESOURCE = Resource(
     example="heartbeat/mail",
     listing=Listing(
         read=checks,
-        summary="the checks of heartbeats, and what became of each",
-        none="there are no checks here. A heartbeat is declared with app.heartbeat(…); each ## section of its file is a check once a "
+        summary="list the checks of heartbeats with their last results",
+        none="no checks yet. Declare a heartbeat with app.heartbeat(…); each ## section of its file becomes a check once a "
         "worker has read it",
         columns=(
             Column("app", when=lambda items, _: len({one["app"] for one in items}) > 1),
@@ -179,7 +179,7 @@ RESOURCE = Resource(
         Verb(
             name="run",
             run=run,
-            summary="run a check now, beside its occurrences",
+            summary="run a check now, in addition to its occurrences",
             says=ran,
             by_key=True,
             needs_app="yes",
@@ -188,6 +188,6 @@ RESOURCE = Resource(
             without_app=TAKES,
         ),
     ),
-    more="A check that is run now is not run again at its next occurrence, if that is within its spacing.",
-    takes=lambda word: TAKES if word == "run" else "heartbeat list takes nothing more",
+    more="After a check is run by hand, its next occurrence is skipped if it is within the check's spacing.",
+    takes=lambda word: TAKES if word == "run" else "heartbeat list takes no argument",
 )

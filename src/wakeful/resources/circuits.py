@@ -1,4 +1,4 @@
-"""Circuits: which dependencies are down, and a person's word that one works again."""
+"""Circuits: which dependencies are down, and the verb that declares one working again."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from wakeful.stores.verbs.circuits import CHANNEL, CloseCircuit
 
 
 class Circuit(TypedDict):
-    """A dependency that is, or was, down."""
+    """A dependency that is or was down."""
 
     app: str
-    name: Annotated[str, About("Of a channel: channel:NAME", example="stripe")]
+    name: Annotated[str, About("Name of the dependency; channel:NAME for a channel", example="stripe")]
     state: CircuitState
-    failures: Annotated[Count, About("In a row")]
-    error: Annotated[str | None, About("The last one")]
-    rest: Annotated[Seconds, About("Seconds until the next probe, when it opens")]
-    next_at: Annotated[MomentOrNone, About("Open: when one run tries. Recovering: when the next ones come back")]
-    came_back: Annotated[Count, About("Recovering: how many came back the last time")]
+    failures: Annotated[Count, About("Consecutive failures")]
+    error: Annotated[str | None, About("The last error")]
+    rest: Annotated[Seconds, About("Seconds from opening to the next probe")]
+    next_at: Annotated[MomentOrNone, About("Open: when one run probes. Recovering: when the next runs resume")]
+    came_back: Annotated[Count, About("Recovering: how many runs resumed last time")]
     changed_at: MomentOrNone
-    probe: Annotated[str | None, About("The run that tries now")]
+    probe: Annotated[str | None, About("The run that probes now")]
     parked: Annotated[Count, About("Runs that wait for it")]
-    opened_at: Annotated[MomentOrNone, About("Since when it is not closed")]
-    waiting: Annotated[Count, About("Of a channel, channel:NAME: messages that wait for it")]
+    opened_at: Annotated[MomentOrNone, About("When it left the closed state")]
+    waiting: Annotated[Count, About("Channel: deliveries that wait for it")]
 
 
 class CircuitClosed(TypedDict):
-    """How a circuit stands after a person closed it."""
+    """A circuit's state after it was closed by hand."""
 
     app: str
     name: str
@@ -47,10 +47,10 @@ class CircuitPlan(TypedDict):
 
     app: str
     name: str
-    state: Annotated[CircuitState, About("How it stands now")]
-    parked: Annotated[Count, About("Runs that would come back, a few at a time")]
-    waiting: Annotated[Count, About("Of a channel: messages that would be tried")]
-    closes: Annotated[bool, About("False: it is closed or recovers already, and is left alone")]
+    state: Annotated[CircuitState, About("Its state now")]
+    parked: Annotated[Count, About("Runs that would resume, a few at a time")]
+    waiting: Annotated[Count, About("Channel: deliveries that would be tried")]
+    closes: Annotated[bool, About("False: already closed or recovering; left unchanged")]
 
 
 async def circuits(desk: Desk, *, app: OfApp = None) -> list[Circuit]:
@@ -89,19 +89,19 @@ async def plan(_: Desk, circuit: Circuit) -> CircuitPlan:
 def closed(one: CircuitClosed) -> str:
     named = f"circuit {plain(one['name'])} (app {plain(one['app'])})"
     if one["state"] == "recovering":
-        return f"{named} recovers: its parked runs come back a few at a time"
+        return f"{named} recovers: its parked runs resume a few at a time"
     if one["name"].startswith(CHANNEL):
-        return f"{named} is closed: its first message is tried now"
-    return f"{named} is closed: nobody is parked for it"
+        return f"{named} is closed: its first delivery is tried now"
+    return f"{named} is closed: no run is parked for it"
 
 
 def planned(one: CircuitPlan) -> str:
     named = f"circuit {plain(one['name'])} (app {plain(one['app'])})"
     if not one["closes"]:
-        return f"{named} is {one['state']}: close would leave it alone"
+        return f"{named} is {one['state']}: close would not change it"
     if one["name"].startswith(CHANNEL):
-        return f"{named} would be closed; {number(one['waiting'], 'message')} of it would be tried"
-    return f"{named} would be closed; {number(one['parked'], 'parked run')} would come back a few at a time"
+        return f"{named} would be closed; {number(one['waiting'], 'delivery')} would be tried"
+    return f"{named} would be closed; {number(one['parked'], 'parked run')} would resume a few at a time"
 
 
 RESOURCE = Resource(
@@ -115,8 +115,8 @@ RESOURCE = Resource(
     known=known,
     listing=Listing(
         read=circuits,
-        summary="dependencies that are, or were, down",
-        none="no dependency and no channel has failed here. A dependency is named by @step(dependency=…) or "
+        summary="list dependencies that are or were down",
+        none="no dependency and no channel has failed here. Name a dependency with @step(dependency=…) or "
         "@action(dependency=…).",
         columns=(
             Column("circuit", "name"),
@@ -129,19 +129,19 @@ RESOURCE = Resource(
             Column("last error", "error", flexible=True, style="dim", none=""),
         ),
     ),
-    show=Show(find=find, summary="one circuit"),
+    show=Show(find=find, summary="show one circuit"),
     verbs=(
         Verb(
             name="close",
             run=close,
             plan=plan,
-            summary="close it: the dependency works again",
+            summary="close a circuit: the dependency works again",
             says=closed,
             plans=planned,
             danger="some",
             guarded="close a circuit",
         ),
     ),
-    more='A dependency is named by @step(dependency="…") or @action(dependency="…").',
+    more='Name a dependency with @step(dependency="…") or @action(dependency="…").',
     takes="circuits takes list, or close and a NAME, like: wakeful circuits close stripe",
 )

@@ -1,6 +1,6 @@
-"""Dead letters: runs and deliveries that were given up, and inputs that could not be read, grouped by what they failed with.
+"""Dead letters: runs and deliveries that were given up, and inputs that could not be read, grouped by error.
 
-A run or a delivery is found by its id; that of a delivery has a dash in it. What is done to one is done as its own noun does it.
+A run or a delivery is found by its id; the id of a delivery contains a dash. Each verb is that of the item's own noun.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wakeful.resources.run_words import show_delivery, show_letter
 from wakeful.resources.words import Look, Span, Table, plain
 from wakeful.stored_errors import in_one_line
 
-DASH = "-"  # in the id of a delivery, and never in that of a run
+DASH = "-"  # in the id of a delivery, never in that of a run
 
 Letter = RunDetail | Delivery
 
@@ -31,8 +31,8 @@ Letter = RunDetail | Delivery
 async def groups(
     desk: Desk,
     *,
-    agent: Annotated[str | None, Param("only of this agent", metavar="NAME")] = None,
-    error: Annotated[str | None, Param("only those whose error contains this", metavar="TEXT")] = None,
+    agent: Annotated[str | None, Param("only dead letters of this agent", metavar="NAME")] = None,
+    error: Annotated[str | None, Param("only dead letters whose error contains this text", metavar="TEXT")] = None,
 ) -> list[DeadGroup]:
     choice = Choice(agent, error)
     found = [one.to_json() for one in (await plan_redo(desk.reads, choice)).groups]
@@ -65,7 +65,7 @@ def tables(found: Sequence[Mapping[str, Any]], look: Look) -> Iterator[str | Tab
             yield ""
         yield part
     if kinds["input"]:
-        yield "Inputs are for `wakeful quarantine`: show ID, release APP ID, discard ID."
+        yield "For inputs use `wakeful quarantine`: show ID, release APP ID, discard ID."
 
 
 def of_runs(one: Mapping[str, Any], look: Look) -> list[Span]:
@@ -90,15 +90,15 @@ def of_inputs(one: Mapping[str, Any], look: Look) -> list[Span]:
 
 
 def said(group: Mapping[str, Any]) -> str:
-    """What they have in common, and what the newest of them says in full where that is more."""
+    """The error that the group has in common, and the newest one's full error if it says more."""
     common, newest = str(group["error"]), in_one_line(str(group["newest_error"]))
     whole = f"{common.partition(': ')[0]}: {newest}"
-    if common.endswith(":"):  # the cause stands in the lines that follow
+    if common.endswith(":"):  # the following lines have the cause
         return whole + (" (newest)" if group["count"] > 1 else "")
     return common if common == whole else f"{common} (newest: {newest})"
 
 
-# one of them
+# one dead letter
 
 
 async def find(desk: Desk, key: str) -> RunDetail | Delivery | None:
@@ -147,7 +147,7 @@ async def plan_discard(desk: Desk, letter: Letter) -> RunRedoPlan | DeliveryRedo
 
 def refuse_data(data: Any) -> None:
     if data is not UNSET:
-        message = "--data is for a run: a delivery goes out as it was committed, or not at all"
+        message = "--data is for a run: the message of a delivery cannot be changed"
         raise Refused(message, kind="data-does-not-fit", title="A delivery takes no data", status=422, field="data")
 
 
@@ -159,10 +159,10 @@ def refuse_done(desk: Desk, run: Letter) -> None:
             else f'POST /v1/runs/{run["id"]}/replay with "again": true'
         )
         message = (
-            f"run {run['id']} is done, and no dead letter: {again} does it once more, and finds its confirmed effects instead of "
+            f"run {run['id']} is done and not a dead letter: {again} runs it once more and reuses its confirmed effects instead of "
             "repeating them"
         )
-        raise Refused(message, kind="not-over", title="This is no dead letter")
+        raise Refused(message, kind="not-over", title="This is not a dead letter")
 
 
 async def apps_of(desk: Desk, letter: Letter) -> list[str]:
@@ -194,19 +194,19 @@ RESOURCE = Resource(
     missing=missing,
     listing=Listing(
         read=groups,
-        summary="dead letters: runs grouped by agent and error, deliveries by channel and error",
+        summary="list dead letters: runs by agent and error, deliveries by channel and error",
         none=none,
         member="groups",
         whole=tables,
     ),
-    show=Show(find=find, summary="one dead letter, a run or a delivery, and what can be done about it", lines=shown),
+    show=Show(find=find, summary="show one dead letter, a run or a delivery, and the commands for it", lines=shown),
     verbs=(
         Verb(
             name="replay",
             run=replay,
             plan=plan_replay,
             plans=would,
-            summary="let a dead run go on, or send a dead delivery again",
+            summary="resume a dead run or retry a dead delivery",
             says=replayed,
             guarded="replay",
             apps=apps_of,
@@ -215,7 +215,7 @@ RESOURCE = Resource(
                 redo.REPLAY,
                 http=None,
                 operation=None,
-                summary="Replay many dead letters: a slice of them a request",
+                summary="Replay many dead letters: one batch per request",
                 others=(redo.also_deliveries(deliveries.plan_replays),),
             ),
         ),
@@ -224,17 +224,17 @@ RESOURCE = Resource(
             run=discard,
             plan=plan_discard,
             plans=would,
-            summary="give up on a dead run or a dead delivery for good",
+            summary="give up a dead run or a dead delivery for good",
             says=discarded,
             danger="some",
             bulk=copied(
                 redo.DISCARD,
                 http=None,
                 operation=None,
-                summary="Give up on many dead letters for good: a slice of them a request",
+                summary="Give up many dead letters for good: one batch per request",
             ),
         ),
     ),
-    more="wakeful why RUN tells how one of them came about.",
+    more="`wakeful why RUN` explains how a run died.",
     takes=lambda word: f"dead {word} takes {TAKES[word]}",
 )

@@ -1,6 +1,6 @@
-"""The words in which a noun is declared: `Resource` names its listing, its readings and its verbs, and how a shell prints them.
+"""How a noun is declared: `Resource` names its listing, its readings and its verbs, and how the command line prints them.
 
-Every surface is made from these declarations. Types of a view's fields are in `fields`, parameters of functions in `parameters`,
+Every surface is generated from these declarations. Types of a view's fields are in `fields`, parameters of functions in `parameters`,
 errors in `refusals`. Nothing here knows HTTP, argparse or a terminal.
 """
 
@@ -20,7 +20,7 @@ Printed = Iterable[str | Line | Table | Aside]
 
 
 class Worded(dict[str, Any]):
-    """An answer that has the lines for a shell along: they say what is no member of it."""
+    """An answer with extra lines for the command line that are not members of its JSON."""
 
     lines: Sequence[str] = ()
 
@@ -31,8 +31,8 @@ class Worded(dict[str, Any]):
 
 @dataclass(slots=True)
 class Page(Generic[V]):
-    """A part of a listing. `next` is handed back as `after`; `more` are further members of the answer; `last` are lines that
-    only a shell prints, below all others.
+    """A page of a listing. `next` is the `after` of the next request; `more` are further members of the answer; `last` are lines
+    that only the command line prints, below all others.
     """
 
     items: list[V]
@@ -41,21 +41,21 @@ class Page(Generic[V]):
     last: Sequence[str] = ()
 
 
-# what can be read
+# reading
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a listing in a terminal. `show` makes its cell by hand; else the field's type says how it looks."""
+    """A column of a listing in a terminal. `show` formats its cell; without it, the field's type decides."""
 
     title: str
-    name: str | None = None  # the view's field, where it is not the title
-    flexible: bool = False  # this one is cut where the terminal is too narrow
+    name: str | None = None  # the view's field, if it differs from the title
+    flexible: bool = False  # cut this column if the terminal is too narrow
     style: str = ""
     none: str = "–"
     show: Callable[[Any, Look], str | tuple[str, str]] | None = None
-    least: int = 0  # only in a terminal with as many columns
-    when: Callable[[Sequence[Any], Look], bool] | None = None  # only for rows like these
+    least: int = 0  # minimum width of the terminal for this column
+    when: Callable[[Sequence[Any], Look], bool] | None = None  # show the column only if this holds for the rows
 
     @property
     def field(self) -> str:
@@ -68,23 +68,27 @@ class Listing:
 
     read: Callable[..., Awaitable[Any]]
     summary: str
-    none: str | Callable[..., Awaitable[str]] = "nothing is there"  # `none(desk, **filters)`: what is printed instead
+    none: str | Callable[..., Awaitable[str]] = (
+        "nothing found"  # or `none(desk, **filters)`: printed for an empty listing
+    )
     columns: tuple[Column, ...] = ()
-    lines: Callable[[Any, Look], Printed] | None = None  # instead of columns: what is printed for each item
-    less: tuple[str, ...] = ()  # columns that a narrow terminal leaves out, the first one first
-    below: str | None = None  # the column that stands below its row where the terminal is narrow
+    lines: Callable[[Any, Look], Printed] | None = None  # instead of columns: the lines of each item
+    less: tuple[str, ...] = ()  # columns that a narrow terminal drops, in this order
+    below: str | None = None  # the column that a narrow terminal prints below its row
     beside: Callable[[Sequence[Any]], int] | None = (
-        None  # how wide a terminal must be for that column to stand in its row
+        None  # the terminal width from which on `below` is printed inside its row
     )
-    after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = None  # printed below: items, filters
+    after: Callable[[Sequence[Any], Mapping[str, Any], Look], Printed] | None = (
+        None  # printed below; takes items, filters, look
+    )
     told: Callable[..., Awaitable[Printed]] | None = (
-        None  # `told(desk, items, filters, look)`: printed below, where more is read for it
+        None  # `told(desk, items, filters, look)`: printed below, if that takes further reads
     )
-    more: type | None = None  # a view of the further members of the answer
-    called: str | None = None  # what the items are called where there are more of them, if that is not the plural
-    member: str | None = None  # of the answer that holds the items, if that is not the plural
-    whole: Callable[[Sequence[Any], Look], Printed] | None = None  # instead of columns: all items at once
-    forms: tuple[tuple[str, Listing], ...] = ()  # where this filter is given, it is printed as that listing is
+    more: type | None = None  # the view of the answer's further members
+    called: str | None = None  # the plural in "more …", if not the noun's plural
+    member: str | None = None  # the answer's member that holds the items, if not the noun's plural
+    whole: Callable[[Sequence[Any], Look], Printed] | None = None  # instead of columns: prints all items at once
+    forms: tuple[tuple[str, Listing], ...] = ()  # (filter, listing): if the filter is given, print as that listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +99,16 @@ class Show:
     summary: str
     lines: Callable[[Any, Look], Printed] | None = None
     told: Callable[..., Awaitable[Printed]] | None = (
-        None  # `told(desk, one)`: instead of lines, where more is read for them
+        None  # `told(desk, one)`: instead of `lines`, if that takes further reads
     )
-    bare: bool = False  # in a shell: without a key everything is listed
-    raw: Callable[..., Awaitable[bytes]] | None = (
-        None  # `raw(desk, one)`: its bytes, which --raw FILE writes in a shell
-    )
-    hidden: bool = False  # it is only found for the verbs, and has no path and no word of its own
+    bare: bool = False  # on the command line, a missing key lists everything
+    raw: Callable[..., Awaitable[bytes]] | None = None  # `raw(desk, one)`: the bytes that --raw FILE writes
+    hidden: bool = False  # used only to find the target of verbs; has no path and no command
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A second reading: of one thing (`read(desk, one, *, …)`), or of the collection (`read(desk, *, …)`)."""
+    """A further way to read one item (`read(desk, one, *, …)`) or the collection (`read(desk, *, …)`)."""
 
     name: str
     read: Callable[..., Awaitable[Any]]
@@ -114,19 +116,19 @@ class Reading:
     lines: Callable[[Any, Look], Printed]
     of_one: bool = True
     http: str | None = None
-    operation: str | None = None  # its id in the OpenAPI document, where it has another one
-    found: str = "Found"  # what the answer is, in the OpenAPI document
+    operation: str | None = None  # operationId in the OpenAPI document, if not the default
+    found: str = "Found"  # description of the answer in the OpenAPI document
 
 
-# what can be done
+# verbs
 
 
 @dataclass(slots=True)
 class Planned:
-    """What a bulk verb would do. `answer` is what its plan answers; `more` is added to each answer.
+    """What a bulk verb would do. `answer` is the JSON of its plan; `more` is added to each answer.
 
-    Of a shell: `last` is added to what it prints as JSON afterwards; `said` are lines that it says before all others; `doubt`
-    is why they may not be meant: what is said without --yes, and what is said with it.
+    For the command line: `last` is added to the JSON at the end; `said` are lines printed first; `doubt` is a reason to ask
+    back: the message without --yes, and the message with it.
     """
 
     count: int
@@ -136,57 +138,60 @@ class Planned:
     last: Json = field(default_factory=dict)
     said: Sequence[str] = ()
     doubt: tuple[str, str] | None = None
-    failed: bool = False  # said by the slice: some could not be done, and a shell exits with 1
+    failed: bool = False  # set by the slice: some items failed, so the command exits with 1
 
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A verb for many things at once.
+    """A verb for many items at once.
 
-    `plan(desk, *, …)` counts them and changes nothing. `slice(desk, planned, most, pace, progress)` does at most so many, and
-    returns how many it did. HTTP does one slice a request and says how many are left; a shell goes on until nothing is.
+    `plan(desk, *, …)` counts the items and changes nothing. `slice(desk, planned, most, pace, progress)` handles at most `most`
+    items and returns how many it did. HTTP does one slice per request and reports how many are left; the command line continues
+    until none is left.
     """
 
     plan: Callable[..., Awaitable[Planned]]
     slice: Callable[..., Awaitable[int]]
-    some: tuple[str, ...]  # parameters of which at least one says which things are meant
+    some: tuple[str, ...]  # parameters that select items; at least one is required
     many: str  # "held effects"
-    done: str  # the member of the answer that counts: "settled"
-    none: (
-        Callable[[str], str] | None
-    )  # what is said where no thing is like that; it is handed "cli" or "http". None: `plan` says so
-    planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan in a shell
-    says: Callable[[int, Planned, Look], Printed]  # what a shell says afterwards
-    before: Callable[[Planned, Look], Iterable[str]] | None = None  # what a shell says before it plans or does it
-    words: Callable[[Planned, Mapping[str, Any]], str] | None = None  # the plan in a sentence: "plan" of a shell's JSON
-    view: type | None = None  # of what a plan answers
-    both: type | None = None  # instead of `view`: one of what a plan and a slice answer
+    done: str  # the answer's member with the count: "settled"
+    none: Callable[[str], str] | None  # the message if no item matches; takes "cli" or "http". None: `plan` raises it
+    planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan on the command line
+    says: Callable[[int, Planned, Look], Printed]  # printed by the command line at the end
+    before: Callable[[Planned, Look], Iterable[str]] | None = (
+        None  # printed by the command line before the plan or the work
+    )
+    words: Callable[[Planned, Mapping[str, Any]], str] | None = (
+        None  # the plan in a sentence: "plan" in the command line's JSON
+    )
+    view: type | None = None  # the view of a plan's answer
+    both: type | None = None  # instead of `view`: one view for the answers of plan and slice
     summary: str | None = None  # in the OpenAPI document
-    inside: str = "filter"  # the member of an HTTP body that holds the choice
-    rate: float | None = 50.0  # in a shell, where no --rate is given
+    inside: str = "filter"  # the member of an HTTP body that holds the filter
+    rate: float | None = 50.0  # default --rate on the command line, per second
     apps: Callable[..., Awaitable[Iterable[str]]] | None = (
-        None  # `apps(desk, planned)`: whose token a guarded verb needs
+        None  # `apps(desk, planned)`: the apps whose token a guarded verb needs
     )
-    which: str | None = None  # what a shell says where nothing says which ones are meant
+    which: str | None = None  # the command line's message if no filter is given
     wrong: Callable[[Sequence[str], Mapping[str, Any]], str | None] | None = (
-        None  # `wrong(words, given)`: what a shell says where these do not go together
+        None  # `wrong(words, given)`: the command line's message for arguments that conflict
     )
-    reads_only: bool = False  # its plan needs the app's code, and not the app at work
+    reads_only: bool = False  # its plan needs the app's code, but not a running app
     http: str | None = None
-    operation: str | None = None  # its name in the OpenAPI document
-    beside_key: bool = False  # a shell that is given a key ignores the choice, instead of refusing both together
-    others: tuple[Bulk, ...] = ()  # further kinds of things, each with a member of its own: a request has one of them
-    things: str = ""  # "dead runs": what the member chooses, where there are further kinds
-    in_shell: bool = True  # of a further kind: a shell chooses it by its first parameter of `some`
-    example: str = ""  # of a further kind, in a shell
+    operation: str | None = None  # operationId in the OpenAPI document
+    beside_key: bool = False  # given a key and a filter, the command line ignores the filter instead of refusing
+    others: tuple[Bulk, ...] = ()  # further kinds of items, each with a body member of its own; a request has one
+    things: str = ""  # "dead runs": what the member selects, if there are further kinds
+    in_shell: bool = True  # for a further kind: the command line selects it by the first parameter of `some`
+    example: str = ""  # for a further kind: an example command
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What can be done: `run(desk, one, *, …)` to one thing, or `run(desk, *, …)` on the collection.
+    """An operation: `run(desk, one, *, …)` on one item, or `run(desk, *, …)` on the collection.
 
-    It returns a view, or None where the thing is not there any more. `plan` takes the same and changes nothing. On the collection
-    `apps` is handed what was given: `apps(desk, *, …)`, or `apps(desk, key, *, …)`.
+    It returns a view, or None if the item no longer exists. `plan` takes the same arguments and changes nothing. On the collection
+    `apps` takes the given arguments: `apps(desk, *, …)`, or `apps(desk, key, *, …)`.
     """
 
     name: str
@@ -194,39 +199,39 @@ class Verb:
     summary: str
     says: Callable[
         ..., str | Printed
-    ]  # of what it returned; a second parameter is the thing as it was before, a third one what was given, and "app"
-    word: str | None = None  # in a shell, where it has another name
+    ]  # takes the result; optionally the item as it was before; optionally the given arguments and "app"
+    word: str | None = None  # its name on the command line, if it differs
     of_one: bool = True
-    by_key: bool = False  # of one thing that need not be there: it is handed the key
-    several: bool = False  # a shell takes several keys: all are found first, then each is done or refused by itself
+    by_key: bool = False  # takes the key of an item that may not exist
+    several: bool = False  # the command line takes several keys: all are looked up first, then each is done or refused
     scope: Scope = "operate"
     danger: Danger = "none"
     plan: Callable[..., Awaitable[Any]] | None = None
-    plans: Callable[..., str | Printed] | None = None  # the plan in a shell, as `says`
-    plan_flag: str | None = None  # in a shell, beside --plan
-    plan_help: str = "only say what would be done"
+    plans: Callable[..., str | Printed] | None = None  # as `says`, for the plan
+    plan_flag: str | None = None  # another option for --plan
+    plan_help: str = "only print what would be done"
     bulk: Bulk | None = None
-    http: str | None = None  # "PATCH /{key}", below the collection; "POST /v1/replay" from the root
-    statuses: tuple[str, ...] = ()  # further answers that are problems: "422"
+    http: str | None = None  # "PATCH /{key}" below the collection, or "POST /v1/replay" from the root
+    statuses: tuple[str, ...] = ()  # further error statuses: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
-    code: str | None = None  # what a shell uses the code of an app for, where it is named by --app and only looked at
-    app_first: bool = False  # in a shell APP is the first word after it, not the last
-    logs: bool = False  # in a shell it takes --log-level and --log-format, for what the app logs
-    paced: bool = False  # it goes on for long, at a rate, and can be stopped: `desk.course` tells
-    usage: str | None = None  # in a shell, where the parser itself is to ask for what is required
-    note: bool = True  # it takes a note for the record
-    guarded: str | None = (
-        None  # "close a circuit": in a shell it needs the token that the app's server was started with
+    code: str | None = None  # what --app APP is for, if the code is only read
+    app_first: bool = False  # on the command line APP is the first argument, not the last
+    logs: bool = False  # takes --log-level and --log-format, for the app's log
+    paced: bool = False  # runs long, at a rate, and can be stopped: see `desk.course`
+    usage: str | None = None  # usage line, if the parser itself checks for required arguments
+    note: bool = True  # takes --note
+    guarded: str | None = None  # "close a circuit": the command needs the token that the app's server was started with
+    person: str | None = None  # "settle an effect": as `guarded`, and programs started by a run are refused
+    across: bool = False  # over HTTP it needs a token of the item's app, although the command line needs none
+    apps: Callable[..., Awaitable[Iterable[str]]] | None = (
+        None  # `apps(desk, one)`: the apps whose token it needs, if the item names none
     )
-    person: str | None = None  # "settle an effect": as `guarded`, and a program that a run starts is refused
-    across: bool = False  # over HTTP it needs a token of the app that it is about, although a shell needs none
-    apps: Callable[..., Awaitable[Iterable[str]]] | None = None  # `apps(desk, one)`: whose token, where it names no app
-    asides: Callable[..., Awaitable[Iterable[str]]] | None = (
-        None  # `asides(desk, result)`: what a shell adds on standard error
+    asides: Callable[..., Awaitable[Iterable[str]]] | None = None  # `asides(desk, result)`: lines for standard error
+    without_app: str | None = None  # the command line's message if an app is needed and none is named
+    more: str = ""  # text below its options in --help, instead of the noun's
+    in_shell: Callable[..., Awaitable[Any]] | None = (
+        None  # instead of `run` on the command line, if several apps may be meant
     )
-    without_app: str | None = None  # what a shell says where it needs the code of an app, and none is named
-    more: str = ""  # what stands below its options in --help, instead of what stands below those of the noun
-    in_shell: Callable[..., Awaitable[Any]] | None = None  # instead of `run`, where a shell may mean several apps
 
     @property
     def spoken(self) -> str:
@@ -235,38 +240,38 @@ class Verb:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A noun as the outside sees it."""
+    """A noun with all its surfaces."""
 
     noun: str
     plural: str
     view: type
     example: str
-    key: str = "id"  # the field that names one thing, and the name of the path's parameter
-    metavar: str | None = None  # what a shell calls the key, where that is not its name
-    deep: bool = False  # a key may have slashes in it
-    called: str | None = None  # what people call it, where that is not the noun: "question"
-    called_many: str | None = None  # what people call several, where that is not `called` with an s
+    key: str = "id"  # the identifying field, also the path parameter
+    metavar: str | None = None  # the key's placeholder on the command line, if not its name
+    deep: bool = False  # a key may contain slashes
+    called: str | None = None  # its name in messages, if not the noun
+    called_many: str | None = None  # the plural of `called`, if not with an s
     state: str | None = "state"
     listing: Listing | None = None
     show: Show | None = None
     readings: tuple[Reading, ...] = ()
     verbs: tuple[Verb, ...] = ()
     missing: str | Callable[..., Awaitable[str]] | None = (
-        None  # of a shell: "… {key} …", or `missing(desk, key, **which)`
+        None  # the command line's message: "… {key} …", or `missing(desk, key, **which)`
     )
     known: Callable[..., Awaitable[Sequence[str]]] | None = None  # `known(desk, **which)`: names for "did you mean"
-    more: str = ""  # what stands below the options in --help
-    takes: str | Callable[[str], str | None] | None = None  # what is said to a wrong number of words after this word
-    guesses: bool = False  # over HTTP, too, a verb about a thing that is not there says what may be meant
-    bare: bool = False  # in a shell a word that is no verb is the key of show
-    mostly_listed: bool = False  # in a shell a word that is like none of its own is taken for a slip of a filter
-    path: str | None = None  # of the collection, where it is not /v1/PLURAL
-    command: str | None = None  # in a shell, where that is not the plural
-    code: str | None = None  # what a shell uses the code of an app for, where every word takes --app
-    in_place: bool = False  # parts of its views have no names of their own in the OpenAPI document
+    more: str = ""  # text below the options in --help
+    takes: str | Callable[[str], str | None] | None = None  # the message for a wrong number of arguments, by verb
+    guesses: bool = False  # HTTP, too, suggests a name for an unknown key
+    bare: bool = False  # on the command line, an argument that is no verb is the key of show
+    mostly_listed: bool = False  # on the command line, an unknown word is treated as a misspelt filter
+    path: str | None = None  # of the collection, if not /v1/PLURAL
+    command: str | None = None  # the command, if not the plural
+    code: str | None = None  # what --app APP is for, if every verb takes it
+    in_place: bool = False  # nested views have no named schema in the OpenAPI document
 
     def takes_for(self, word: str) -> str | None:
-        """What is said to a wrong number of words after this one."""
+        """The message for a wrong number of arguments after this verb."""
         return self.takes(word) if callable(self.takes) else self.takes
 
     @property
@@ -279,12 +284,12 @@ class Resource:
 
     @property
     def spoken(self) -> str:
-        """Its command in a shell."""
+        """Its command."""
         return self.command or self.plural
 
     @property
     def typed(self) -> str:
-        """What a shell calls the key."""
+        """The key's placeholder on the command line."""
         return self.metavar or self.key.upper()
 
     @property
@@ -294,7 +299,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A command that is a verb of a noun: `wakeful cancel RUN`. Without a key it may be another word: `wakeful pause` lists."""
+    """A command that is a verb of a noun: `wakeful cancel RUN`. Without a key it may be another verb: `wakeful pause` lists."""
 
     noun: str
     verb: str

@@ -1,7 +1,7 @@
-"""Deliveries: messages on their way to channels, and a person's word about those that were given up.
+"""Deliveries: messages on their way to channels, and the verbs for those that were given up.
 
-replay    dead ones are tried again, under the same id; by its ID also one that waits, now
-discard   dead ones shall not be sent; by its ID also one that waits
+replay    retry dead deliveries under the same id; by ID also one that is pending
+discard   give up dead deliveries for good; by ID also one that is pending
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wakeful.triggers.past import read_past
 
 
 class Delivery(TypedDict):
-    """A message to a channel."""
+    """A message on its way to a channel."""
 
     id: str
     channel: str
@@ -47,21 +47,21 @@ class Delivery(TypedDict):
 
 
 class RedoneDelivery(TypedDict):
-    """What a delivery was before a person replayed or discarded it."""
+    """A delivery's state before it was replayed or discarded."""
 
     delivery: str
     was: Literal["dead", "pending"]
 
 
 class DeliveryRedoPlan(TypedDict):
-    """What would be done to one delivery."""
+    """The plan of replaying or discarding one delivery."""
 
     plan: str
     count: Count
 
 
 class DeadDeliveries(TypedDict):
-    """Dead deliveries to one channel that failed alike."""
+    """Dead deliveries to one channel with the same error."""
 
     kind: Literal["delivery"]
     channel: str
@@ -73,20 +73,20 @@ class DeadDeliveries(TypedDict):
 
 
 class DeliveriesRedoPlan(TypedDict):
-    """What would be done to dead deliveries."""
+    """The plan of replaying or discarding dead deliveries."""
 
     count: Count
     groups: list[DeadDeliveries]
     until: str
 
 
-# looking
+# reading
 
 
 async def deliveries(
     desk: Desk,
     *,
-    channel: Annotated[str | None, Param("only those to this channel", metavar="NAME")] = None,
+    channel: Annotated[str | None, Param("only deliveries to this channel", metavar="NAME")] = None,
     state: Annotated[DeliveryState | None, Param("only deliveries in this state")] = None,
     limit: Limit = 50,
     after: After = None,
@@ -95,14 +95,14 @@ async def deliveries(
 
 
 async def find(desk: Desk, identifier: str) -> Delivery | None:
-    """By its id, which is that of its first run, a dash, and its own; both may be cut to six characters."""
+    """One delivery by its id: the id of its first run, a dash, and its own; both may be cut to six characters."""
     first, dash, own = identifier.partition("-")
     if not dash:
         return None
     roots = [first]
     if len(first) >= SHORTEST_PREFIX:
         roots = [row[0] for row in await desk.reads.fetch("find_roots", first, first + LAST_CHARACTER)]
-    found: dict[str, Delivery] = {}  # the newest of an id: one whose run was held and done again is there twice
+    found: dict[str, Delivery] = {}  # the newest one per id: if a held run was repeated, its delivery is stored twice
     for root in roots:
         for one in await desk.reads.rows(Delivery, "list_deliveries", root):
             if one["id"] == identifier or (len(own) >= SHORTEST_PREFIX and one["id"].startswith(f"{root}-{own}")):
@@ -120,11 +120,11 @@ async def missing(_: Desk, key: str) -> str:
 
 async def none(desk: Desk, **_: Any) -> str:
     some = (await deliveries(desk, limit=1)).items
-    return "no deliveries like that" if some else "no deliveries yet. An agent makes one with `run.send(…)`."
+    return "no matching deliveries" if some else "no deliveries yet. An agent makes one with `run.send(…)`."
 
 
 def words_of(one: Delivery, _: Look) -> tuple[str, str]:
-    """What is wrong with it, where something is; else what it says."""
+    """The error of a delivery that failed; else its message."""
     if one["error"] and one["state"] in {"pending", "dead"}:
         return failure_line(one["error"]), "dim"
     if one["reason"] and one["state"] == "discarded":
@@ -133,7 +133,7 @@ def words_of(one: Delivery, _: Look) -> tuple[str, str]:
     return plain(f"{one['subject']}: {said}" if one["subject"] else said), "dim"
 
 
-# one
+# one delivery
 
 
 async def replay(desk: Desk, one: Delivery) -> RedoneDelivery | None:
@@ -145,7 +145,7 @@ async def discard(desk: Desk, one: Delivery) -> RedoneDelivery | None:
 
 
 async def redo(desk: Desk, one: Delivery, *, discard: bool) -> RedoneDelivery | None:
-    """Only one that is dead or waits is changed."""
+    """Replay or discard a dead or pending delivery. Raises Refused in any other state."""
     asked = RedoDelivery(one["id"], discard=discard, waiting=True, by=desk.by, note=desk.note)
     before = await desk.store.do(asked)
     if before is None:
@@ -175,7 +175,7 @@ async def app_of(desk: Desk, one: Delivery) -> list[str]:
 
 def refusal(identifier: str, state: str, *, discard: bool) -> Refused:
     words = why_not(identifier, state, discard=discard)
-    return Refused(words, kind="not-waiting", title="This delivery is over, or held")
+    return Refused(words, kind="not-waiting", title="This delivery is over or held")
 
 
 def named(one: Delivery) -> str:
@@ -195,29 +195,33 @@ def discarded(done: RedoneDelivery, one: Delivery) -> str:
 
 def only_dead(text: str) -> str:
     if text != "dead":
-        message = f"only dead deliveries can be tried again or discarded, and this is --state {plain(text)}"
+        message = f"only dead deliveries can be replayed or discarded, not --state {plain(text)}"
         raise ValueError(message)
     return text
 
 
 ToChannel = Annotated[
-    str | None, Param("all dead ones to this channel", about="dead deliveries to this channel", metavar="NAME")
+    str | None, Param("all dead deliveries to this channel", about="dead deliveries to this channel", metavar="NAME")
 ]
 WithError = Annotated[
     str | None,
-    Param("all dead ones whose error contains this", about="those whose error contains this", metavar="TEXT"),
+    Param(
+        "all dead deliveries whose error contains this text",
+        about="dead deliveries whose error contains this text",
+        metavar="TEXT",
+    ),
 ]
-Everything = Annotated[bool, Param("all dead ones", about="all of them", http="all", flag="--all")]
+Everything = Annotated[bool, Param("all dead deliveries", about="all dead deliveries", http="all", flag="--all")]
 Until = Annotated[
     str | None,
     Param(
-        "only those that were given up before then",
-        about="only what had died before then: the until of the first answer",
+        "only those given up before this time",
+        about="only those given up before this time: the until of the first answer",
         metavar="TIME",
         example="2h",
     ),
 ]
-OnlyDead = Annotated[str | None, Param("dead, which all of them are", metavar="STATE", read=only_dead)]
+OnlyDead = Annotated[str | None, Param("may only be dead", metavar="STATE", read=only_dead)]
 
 
 async def plan_replays(
@@ -229,7 +233,7 @@ async def plan_replays(
     until: Until = None,
     state: OnlyDead = None,
 ) -> Planned:
-    del everything, state  # they narrow nothing
+    del everything, state  # they select nothing
     return await planned_many(desk, "replay", channel, error, until)
 
 
@@ -250,7 +254,7 @@ async def planned_many(desk: Desk, word: str, channel: str | None, error: str | 
     present = await desk.reads.time()
     last = None if until is None else past(until, present)
     plan = await plan_redelivery(desk.reads, Choice(None, error, last), channel)
-    # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
+    # The client returns this, so that the next slice leaves out deliveries that were replayed in this one and died again.
     more = {"until": to_text(present if last is None else last)} if desk.by.way == "http" else {}
     return Planned(len(plan.letters), plan.to_json(), (plan, word), more)
 
@@ -263,7 +267,7 @@ def past(text: str, present: Microseconds) -> Microseconds:
 
 
 async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progress: Progress) -> int:
-    """The oldest first: the order in which they were sent."""
+    """Replay or discard, oldest first: the order in which they were sent."""
     plan, word = planned.work
     discard, letters = word == "discard", plan.letters[-most:]
     return await redo_deliveries(
@@ -292,8 +296,8 @@ def said_done(done: int, planned: Planned, _: Look) -> list[str]:
 
 def none_like_that(way: str) -> str:
     if way == "http":
-        return "none of the dead deliveries is like that: GET /v1/dead lists what there is"
-    return "no dead delivery is like that: see `wakeful dead list`"
+        return "no dead delivery matches: GET /v1/dead lists all dead letters"
+    return "no dead delivery matches: see `wakeful dead list`"
 
 
 def many(plan: Any) -> Bulk:
@@ -310,13 +314,13 @@ def many(plan: Any) -> Bulk:
         planned=lambda planned, given, _: [would(planned, given)],
         says=said_done,
         view=DeliveriesRedoPlan,
-        which="which ones? Give an ID, --channel NAME, --error TEXT or --all",
-        rate=None,  # what is replayed goes out in its channel's lane, as fast as the channel takes it
+        which="no delivery is selected: give an ID, --channel NAME, --error TEXT or --all",
+        rate=None,  # a replayed delivery goes out in its channel's lane, as fast as the channel takes it
     )
 
 
-SEVERAL = "one ID; for several there are --channel NAME, --error TEXT and --all"
-TAKES = {"list": "no ID: deliveries show ID shows one", "show": "one ID", "replay": SEVERAL, "discard": SEVERAL}
+SEVERAL = "one ID; for several use --channel NAME, --error TEXT or --all"
+TAKES = {"list": "no ID: use deliveries show ID", "show": "one ID", "replay": SEVERAL, "discard": SEVERAL}
 RESOURCE = Resource(
     noun="delivery",
     plural="deliveries",
@@ -325,7 +329,7 @@ RESOURCE = Resource(
     missing=missing,
     listing=Listing(
         read=deliveries,
-        summary="list messages to channels, newest first",
+        summary="list deliveries to channels, newest first",
         none=none,
         columns=(
             Column("delivery", show=lambda one, look: look.short_delivery(one["id"])),
@@ -337,16 +341,16 @@ RESOURCE = Resource(
             Column("message", show=words_of, flexible=True),
         ),
     ),
-    show=Show(find=find, summary="one delivery", lines=lambda one, _: [whole_json(one)]),
+    show=Show(find=find, summary="show one delivery", lines=lambda one, _: [whole_json(one)]),
     verbs=(
         Verb(
             name="replay",
             run=replay,
             plan=plan_replay,
-            summary="a dead delivery is tried again, under the same id",
+            summary="retry a dead delivery under the same id",
             says=replayed,
             plans=lambda one: str(one["plan"]),
-            guarded="replay a message",
+            guarded="replay a delivery",
             apps=app_of,
             bulk=many(plan_replays),
         ),
@@ -354,13 +358,13 @@ RESOURCE = Resource(
             name="discard",
             run=discard,
             plan=plan_discard,
-            summary="a dead delivery shall not be sent",
+            summary="give up a dead delivery for good",
             says=discarded,
             plans=lambda one: str(one["plan"]),
             danger="some",
             bulk=many(plan_discards),
         ),
     ),
-    more="wakeful why ID tells the story of one of them.",
+    more="`wakeful why ID` explains one delivery.",
     takes=lambda word: f"deliveries {word} takes {TAKES[word]}",
 )

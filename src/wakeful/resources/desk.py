@@ -1,4 +1,4 @@
-"""Where the functions of a noun work: what they read from, the store that they ask, who asks, and the app's code.
+"""The context of a noun's functions: the reader, the store, the actor, and the app's code.
 
 await desk.reads.rows(Circuit, "list_circuits")              views, made from rows
 await desk.store.do(CloseCircuit(…, by=desk.by, note=desk.note))
@@ -31,14 +31,14 @@ Row = Sequence[Any]
 
 
 class Reads(ReadsDatabase):
-    """Reads rows as views, by the names of queries."""
+    """Runs queries by name and returns rows as views."""
 
     async def rows(self, view: type[V], query: str, *parameters: Any) -> list[V]:
-        """The rows of a query as views. Its columns have the names of the view's fields, in their order."""
+        """The rows of a query as views. Its columns must be the view's fields, in their order."""
         return views(view, await self.fetch(query, *parameters))
 
     async def page(self, view: type[V], query: str, *parameters: Any, limit: int, after: str | None) -> Page[V]:
-        """A page of a query whose first column is the place of a row, and whose first parameters are `after` and `most`."""
+        """A page of a query whose first column is the row's position and whose first parameters are `after` and `most`."""
         rows = await self.fetch(query, cursor_of(after), limit + 1, *parameters)
         return Page(views(view, [row[1:] for row in rows[:limit]]), next_of(rows, limit))
 
@@ -49,7 +49,7 @@ class Reads(ReadsDatabase):
 
 @dataclass(slots=True)
 class AppSide:
-    """What needs the code of an app: its agents, its schedules and reminders, its door, and what waits for runs."""
+    """The parts that need an app's code: its agents, schedules, reminders, intake, and the results of runs."""
 
     agents: Any  # operations.declared.Declared
     schedules: Any
@@ -58,16 +58,16 @@ class AppSide:
     results: Any
     releasing: Callable[[], Any]
     sources: Any = None
-    named: str = "APP"  # as a person named it
-    arrival: Any = None  # of an occurrence of a schedule
+    named: str = "APP"  # as given on the command line
+    arrival: Any = None  # makes the event of a schedule's occurrence
 
 
 @dataclass(slots=True)
 class Course:
-    """How a long piece of work goes: how fast, who is told how far it is, and whether many are meant."""
+    """How long-running work proceeds: its pace, its progress output, and whether --yes was given."""
 
     pace: Pace
-    rate: float | None = None  # so many a second; None: as fast as it goes
+    rate: float | None = None  # per second; None: unlimited
     progress: Progress = nobody_looks
     yes: bool = False
     ended: Callable[[], None] = lambda: None
@@ -78,7 +78,7 @@ Story = Callable[[Reads, str], Awaitable[Mapping[str, Any] | None]]
 
 @dataclass(slots=True)
 class Desk:
-    """One piece of work of one actor."""
+    """The context of one call by one actor."""
 
     reads: Reads
     by: Actor
@@ -86,9 +86,9 @@ class Desk:
     note: str | None = None
     code: AppSide | None = None
     course: Course | None = None
-    scopes: frozenset[Scope] | None = None  # what the actor may do; None: everything
-    remark: Callable[[str], None] = lambda _: None  # what a person at a shell should know beside the answer
-    story: Story | None = None  # tells the story of an id; the room `why` stands above this one
+    scopes: frozenset[Scope] | None = None  # the actor's permissions; None: all
+    remark: Callable[[str], None] = lambda _: None  # prints a remark beside the answer, on the command line
+    story: Story | None = None  # explains an id; passed in, because the package `why` may not be imported here
 
     @property
     def store(self) -> Doer:
@@ -99,7 +99,7 @@ class Desk:
 
     @property
     def app(self) -> AppSide:
-        """The app's code. A verb that uses it says so: `needs_app`."""
+        """The app's code. Raises WakefulError if none is loaded; a verb that uses it declares `needs_app`."""
         if self.code is None:
             message = "this needs the code of an app: name it as APP, or set WAKEFUL_APP"
             raise WakefulError(message)
@@ -111,11 +111,11 @@ def looking(reads: Reads) -> Desk:
     return Desk(reads, Actor("", "code"))
 
 
-# how a row becomes a view
+# from row to view
 
 
 def views(view: type[V], rows: Sequence[Row]) -> list[V]:
-    """Rows, whose columns are the fields of a view in their order, as views."""
+    """Rows as views. The columns of a row must be the fields of the view, in their order."""
     names, made, converting = _shape(cast("Any", view))
     found = []
     for row in rows:
@@ -128,7 +128,7 @@ def views(view: type[V], rows: Sequence[Row]) -> list[V]:
 
 
 def picked(view: type[V], one: Mapping[str, Any]) -> V:
-    """The fields of a view out of a longer row, in their order."""
+    """The fields of a view, picked from a longer row."""
     return cast("V", {name: one[name] for name in hints_of(cast("Any", view))})
 
 
@@ -144,7 +144,7 @@ CONVERSIONS: dict[type, Callable[[Any], Any]] = {
 
 @cache
 def _shape(view: type) -> tuple[tuple[str, ...], dict[str, None], tuple[tuple[str, Callable[[Any], Any]], ...]]:
-    """The columns, all fields if some are in no row, and what is converted how."""
+    """The columns, all fields if some are not stored, and the conversions by field."""
     kinds = {name: tuple(type(mark) for mark in marks_of(hint)) for name, hint in hints_of(view).items()}
     stored = columns_of(view)
     converting = tuple((name, CONVERSIONS[kind]) for name in stored for kind in kinds[name] if kind in CONVERSIONS)
@@ -153,18 +153,18 @@ def _shape(view: type) -> tuple[tuple[str, ...], dict[str, None], tuple[tuple[st
 
 
 def columns_of(view: type) -> tuple[str, ...]:
-    """The fields of a view that are columns of its query, in their order."""
+    """The fields of a view that are columns of its query, in order."""
     return tuple(name for name, hint in hints_of(view).items() if not any(isinstance(m, Made) for m in marks_of(hint)))
 
 
 @cache
 def hints_of(view: type) -> dict[str, Any]:
-    """The fields of a view with their whole types."""
+    """The fields of a view with their annotations."""
     return get_type_hints(view, include_extras=True)
 
 
 def marks_of(hint: Any) -> tuple[Any, ...]:
-    """What an annotation carries beside its type, through NotRequired and its like."""
+    """The metadata of an annotation, also inside NotRequired and similar."""
     if get_origin(hint) is Annotated:
         kind, *marks = get_args(hint)
         return (*marks, *marks_of(kind))

@@ -1,8 +1,8 @@
-"""Effects: what runs did to the outside world, and a person's word about what no program can know.
+"""Effects: calls by which runs changed the outside world. Operators settle those whose outcome no program can find out.
 
-confirm   it was done: the run goes on as if the call had returned, with --result as its result
-repeat    it was not done: the call is made again
-abandon   it shall not be done: the handler is told so, and the run ends as a dead letter unless it catches that
+confirm   the call succeeded: the run resumes as if the call had returned --result
+repeat    the call did not happen: call again
+abandon   the call must not happen: the handler gets an exception, and the run becomes a dead letter unless it catches that
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from wakeful.values import arguments_of, to_text
 OPTION = re.compile(r"--result '(.*?)'")
 WOULD = {"confirm": "confirm", "repeat": "call again", "abandon": "abandon"}
 BECAME = {"confirm": "confirmed", "repeat": "to be called again", "abandon": "abandoned"}
-SAYS = {"confirmed": "that it was done", "abandoned": "that it shall not be done"}
+SAYS = {"confirmed": "that it was done", "abandoned": "that it must not be done"}
 CALL_AGAIN = "that it is to be called again"
 NEXT = {
-    "staged": "It is called once its run is committed.",
-    "intent": "It is being called, or its process died: then it is settled before the handler runs again.",
-    "retrying": "It was certainly not done, and is called again.",
-    "unknown": "Whether it was done is not known; its action's safety says how that is found out, before the handler runs again.",
-    "undone": "It was done, and undone again.",
+    "staged": "It is called once its run has committed.",
+    "intent": "It is in flight, or its process died; in that case it is settled before the handler runs again.",
+    "retrying": "It was certainly not done; the call is retried.",
+    "unknown": "It is unknown whether it was done. Its action's safety decides how that is found out, before the handler runs again.",
+    "undone": "It was done and then undone.",
 }
 
 
 class Effect(TypedDict):
-    """What a run did, or was about to do, to the outside world."""
+    """A call by which a run changed, or was about to change, the outside world."""
 
     id: str
     action: str
@@ -64,29 +64,29 @@ class Effect(TypedDict):
     run: str
     agent: str
     undoes: str | None
-    once: Annotated[str | None, About("The business key, where its action has one")]
-    operation: Annotated[str | None, About("The operation id that is handed on, where it is not the id")]
-    follows: Annotated[str | None, About("The effect of the same key whose result it has, or waits for")]
+    once: Annotated[str | None, About("The business key, if its action has one")]
+    operation: Annotated[str | None, About("The operation id passed to the service, if not the id")]
+    follows: Annotated[str | None, About("The effect of the same key whose result it uses or waits for")]
 
 
 class EffectDetail(Effect):
-    """An effect, with what its result must look like."""
+    """An effect with the schema of its result."""
 
     returns: Annotated[
         dict[str, Any] | None,
         AsJson(),
-        About("The JSON schema of the result that its run needs; null if that is not known, or if no code reads it"),
+        About("JSON schema of the result that its run needs; null if unknown or if no code reads the result"),
     ]
 
 
 class Settled(TypedDict):
-    """What a person's word made of an effect."""
+    """The result of settling an effect."""
 
     id: str
     state: str
     run: str
     first: NotRequired[Literal[True]]
-    corrected: NotRequired[Annotated[Literal[True], About("A result that was given before was corrected")]]
+    corrected: NotRequired[Annotated[Literal[True], About("An earlier result was corrected")]]
 
 
 class HeldGroup(TypedDict):
@@ -95,22 +95,22 @@ class HeldGroup(TypedDict):
     agent: str
     action: str
     count: Count
-    called: Annotated[Count, About("How many were called, so that only a person knows whether they were done")]
+    called: Annotated[Count, About("How many were called, so that only a person can know whether they were done")]
     since: str
     reason: str | None
-    returns: Annotated[str | None, About("What its action returns, in words")]
+    returns: Annotated[str | None, About("What the action returns, in words")]
     effects: list[str]
 
 
 class SettledMany(TypedDict, total=False):
-    """What settling many would do, or did."""
+    """The plan or the result of settling many effects."""
 
-    count: Annotated[Count, About("plan: how many are held")]
-    runs: Annotated[Count, About("plan: of how many runs")]
+    count: Annotated[Count, About("Plan: number of held effects")]
+    runs: Annotated[Count, About("Plan: number of their runs")]
     groups: list[HeldGroup]
-    unfit: Annotated[str | None, About("plan: why the result does not fit them")]
+    unfit: Annotated[str | None, About("Plan: why the result does not fit")]
     settled: Annotated[Count, About("How many this request settled")]
-    left: Annotated[Count, About("How many are left: send the same again until it is 0")]
+    left: Annotated[Count, About("How many are left: repeat the request until this is 0")]
 
 
 # reading
@@ -120,8 +120,8 @@ async def effects(
     desk: Desk,
     *,
     state: Annotated[EffectState | None, Param("only effects in this state")] = None,
-    agent: Annotated[str | None, Param("only of this agent", metavar="NAME")] = None,
-    action: Annotated[str | None, Param("only of this action", metavar="NAME")] = None,
+    agent: Annotated[str | None, Param("only effects of this agent", metavar="NAME")] = None,
+    action: Annotated[str | None, Param("only effects of this action", metavar="NAME")] = None,
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Effect]:
@@ -129,7 +129,7 @@ async def effects(
 
 
 async def find(desk: Desk, key: str) -> EffectDetail | None:
-    """By its id, by the operation id that the service was told, or by the unambiguous beginning of one."""
+    """One effect by its id, its operation id, or a prefix of either. Raises NotFound if several match."""
     upper = key + (LAST_CHARACTER if len(key) >= SHORTEST_PREFIX else "\x01")
     found = await desk.reads.rows(EffectDetail, "find_effects", key, upper)
     found = found or await desk.reads.rows(EffectDetail, "find_effects_by_operation", key, upper)
@@ -154,20 +154,20 @@ async def none(
     **_others: Any,
 ) -> str:
     chosen = state or after or agent or action
-    return "no effects like that" if chosen else "no effects yet. An agent makes one with `run.act(action, …)`."
+    return "no matching effects" if chosen else "no effects yet. An agent makes one with `run.act(action, …)`."
 
 
 def words(one: Effect, _: Look) -> str:
-    """Whose word its state rests on, where a person settled it; else why it is as it is."""
+    """Who settled the effect, if a person did; else why it is in its state."""
     if not one["settled_by"] or one["state"] not in {"confirmed", "abandoned"}:
         return plain(one["reason"] or one["note"] or "")
-    # One that was called again after a person's word has no reason left, once it is confirmed.
+    # An effect that a person had repeated has no reason any more once it is confirmed.
     did = one["state"] if one["reason"] or one["state"] == "abandoned" else "called again"
     return plain(f"{did} by {one['settled_by']}" + (f": {one['note']}" if one["note"] else ""))
 
 
 def shown(one: EffectDetail, look: Look) -> Iterator[Line]:
-    """What happened, since when, with which arguments, and the commands that settle it."""
+    """The effect, its times, its arguments, and the commands that settle it."""
     for spans, style in described(one):
         yield line(*spans, style=style, whole=look.piped)
 
@@ -191,7 +191,7 @@ def described(one: EffectDetail) -> Iterator[tuple[tuple[Any, ...], str]]:
     if error := one["error"]:
         yield ("error: " + "\n".join(failure_lines(error)),), "red"
     if one["settled_by"]:
-        # One that was called again after a person's word has no reason left, once it is confirmed.
+        # An effect that a person had repeated has no reason any more once it is confirmed.
         again = one["state"] == "confirmed" and not one["reason"]
         said = CALL_AGAIN if again else SAYS.get(one["state"], CALL_AGAIN)
         yield (f"{plain(one['settled_by'])} said {said}" + (f": {plain(one['note'])}" if one["note"] else ""),), ""
@@ -201,17 +201,17 @@ def described(one: EffectDetail) -> Iterator[tuple[tuple[Any, ...], str]]:
         yield (NEXT[one["state"]],), ""
     for said in what_to_say(one) if one["state"] == "held" else ():
         yield (said,), ""
-    yield (f"`wakeful why {one['run']}` tells the story of its run",), "dim"
+    yield (f"`wakeful why {one['run']}` explains its run",), "dim"
 
 
 def what_to_say(one: EffectDetail) -> list[str]:
     name, returns = plain(one["id"][:10]), one["returns"]
     result = "" if returns is None else f" {option(returns)}"
     lines = [] if returns is None else [f"its action returns {plain(expected(returns))}"]
-    asked = "Find out what became of it, and say so:" if one["tries"] else "It was not called. Say what shall happen:"
+    asked = "Find out whether it was done, then settle it:" if one["tries"] else "It was not called. Decide what to do:"
     done = "it was done" if one["tries"] else "it was done in another way"
     again = "it was not done: call it again" if one["tries"] else "call it"
-    commands = {f"confirm {name}{result}": done, f"repeat {name}": again, f"abandon {name}": "it shall not be done"}
+    commands = {f"confirm {name}{result}": done, f"repeat {name}": again, f"abandon {name}": "it must not be done"}
     widest = max(map(len, commands))
     return [*lines, asked, *(f"  wakeful effects {command:<{widest}}  {means}" for command, means in commands.items())]
 
@@ -219,15 +219,12 @@ def what_to_say(one: EffectDetail) -> list[str]:
 # settling one
 
 Result = Annotated[
-    Any,
-    Param(
-        "what the call would have returned; needed unless its action may return nothing", metavar="JSON", outside=True
-    ),
+    Any, Param("return value of the call; required unless its action may return nothing", metavar="JSON", outside=True)
 ]
 
 
 async def settled_by(desk: Desk, verb: str, effect: EffectDetail, given: Any = UNSET) -> Settled | None:
-    """The first answer stands. The result of one that was confirmed so can be corrected until its run went on."""
+    """Settle one effect. The first decision stands, but the result of a confirm can be corrected until the run has resumed."""
     settled = await settle(desk.store, effect["id"], verb, by=desk.by, note=desk.note, result=text_of(given))
     if settled is None:
         return None
@@ -235,7 +232,7 @@ async def settled_by(desk: Desk, verb: str, effect: EffectDetail, given: Any = U
         raise unfit(desk, which_stands(settled, verb))
     if not settled.first:
         stands = plain(which_stands(settled, verb))
-        raise Refused(stands, kind="already-settled", title="Another answer stands")
+        raise Refused(stands, kind="already-settled", title="The effect is already settled")
     answer = Settled(id=settled.effect.id, state=settled.effect.state, run=settled.run, first=True)
     return Settled(**answer, corrected=True) if settled.corrected else answer
 
@@ -250,7 +247,7 @@ def unfit(desk: Desk, text: str) -> Refused:
 
 
 def as_member(text: str) -> str:
-    """The option of the command line, as the member of a body."""
+    """The text with the command line's option written as a member of an HTTP body."""
     return OPTION.sub(r'"result": \1', text)
 
 
@@ -269,17 +266,17 @@ async def abandon(desk: Desk, effect: EffectDetail) -> Settled | None:
 def told(one: Settled, effect: EffectDetail) -> str:
     if "corrected" in one:
         return (
-            f"{plain(effect['action'])} {one['id']}: its result is corrected. Run {one['run']} finds it when it goes on; if it is "
-            f"dead, `wakeful replay {one['run']}` lets it"
+            f"{plain(effect['action'])} {one['id']}: its result is corrected. Run {one['run']} reads it when it resumes; if the run is "
+            f"dead, resume it with `wakeful replay {one['run']}`"
         )
-    return f"{plain(effect['action'])} {one['id']}: {one['state']}. Run {one['run']} goes on."
+    return f"{plain(effect['action'])} {one['id']}: {one['state']}. Run {one['run']} resumes."
 
 
 # settling many
 
 OfAgent = Annotated[str | None, Param("held effects of this agent", metavar="NAME")]
 OfAction = Annotated[str | None, Param("held effects of this action", metavar="NAME")]
-Everything = Annotated[bool, Param("all that are held", http="all", flag="--all")]
+Everything = Annotated[bool, Param("all held effects", http="all", flag="--all")]
 
 
 async def planned(desk: Desk, verb: str, agent: str | None, action: str | None, result: Any = UNSET) -> Planned:
@@ -293,13 +290,13 @@ async def planned(desk: Desk, verb: str, agent: str | None, action: str | None, 
 
 async def no_such(desk: Desk, agent: str | None, action: str | None) -> str:
     if desk.by.way != "cli":
-        return "no held effect is like that: GET /v1/effects?state=held lists what there is"
+        return "no held effect matches: GET /v1/effects?state=held lists all"
     everything = (await plan_settling(desk.reads)).effects
     guess = ""
     for given, known in ((agent, {one.agent for one in everything}), (action, {one.action for one in everything})):
         if given is not None and given not in known:
             guess = guess or did_you_mean(given, sorted(known))
-    return plain(f"no held effect is like that: see `wakeful effects --state held`.{guess}")
+    return plain(f"no held effect matches: see `wakeful effects --state held`.{guess}")
 
 
 async def plan_confirm(
@@ -390,13 +387,13 @@ def verb_of(
             some=("agent", "action", "everything"),
             many="held effects",
             done="settled",
-            none=lambda _: "no held effect is like that",
+            none=lambda _: "no held effect matches",
             before=groups_of,
             words=would,
             planned=would_but,
             says=became,
             both=SettledMany,
-            summary="The same of many held effects, of an agent and an action: up to 1,000 in one request",
+            summary="The same for many held effects, of an agent or an action: up to 1,000 per request",
         ),
     )
 
@@ -409,7 +406,7 @@ RESOURCE = Resource(
     missing=missing,
     listing=Listing(
         read=effects,
-        summary="list what runs did to the outside world, newest first",
+        summary="list the effects of runs on the outside world, newest first",
         none=none,
         columns=(
             Column("effect", show=lambda one, look: look.short(one["id"])),
@@ -420,13 +417,13 @@ RESOURCE = Resource(
             Column("note", show=words, flexible=True, style="dim"),
         ),
     ),
-    show=Show(find=find, summary="one effect, by its id, its operation id, or the beginning of one", lines=shown),
+    show=Show(find=find, summary="show one effect, by its id, its operation id, or a prefix of either", lines=shown),
     verbs=(
-        verb_of("confirm", "it was done: the run goes on as if the call had returned", confirm, plan_confirm),
-        verb_of("repeat", "it was not done: call again, under the same operation id", repeat, plan_repeat),
-        verb_of("abandon", "it shall not be done: the handler is told so", abandon, plan_abandon),
+        verb_of("confirm", "settle as done: the run resumes as if the call had returned", confirm, plan_confirm),
+        verb_of("repeat", "settle as not done: call again with the same operation id", repeat, plan_repeat),
+        verb_of("abandon", "settle as not to be done: the handler gets an exception", abandon, plan_abandon),
     ),
-    more="wakeful runs --held lists what waits for a person.",
+    more="`wakeful runs --held` lists runs that wait for a person.",
     takes="effects takes list, or show, confirm, repeat or abandon and an ID, like: wakeful effects confirm 3f2a91. "
-    "Many are settled by --agent NAME, --action NAME or --all instead of an ID",
+    "To settle many, give --agent NAME, --action NAME or --all instead of an ID",
 )

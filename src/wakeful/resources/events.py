@@ -1,4 +1,4 @@
-"""Events: what came in, and what became of it. `POST /v1/events`, by which they come, is in `api.events`."""
+"""Events: what arrived and what happened to it. `POST /v1/events`, which takes them in, is in `api.events`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDE = 100
 
 
 class Admission(TypedDict):
-    """What became of an event for one agent."""
+    """What happened to an event for one agent."""
 
     agent: str
     state: AdmissionState
@@ -35,14 +35,14 @@ class Admission(TypedDict):
 
 
 class EventConflict(TypedDict):
-    """The same event again, with other content."""
+    """The same event id again, with different content."""
 
-    envelope: Annotated[dict[str, Any] | None, About("What came the second time; null once it was removed")]
+    envelope: Annotated[dict[str, Any] | None, About("The second event; null once removed")]
     seen_at: Moment
 
 
 class Decision(TypedDict):
-    """What policy answered about an event and an agent."""
+    """Policy's decision about an event and an agent."""
 
     agent: str
     answer: str
@@ -60,14 +60,14 @@ class Waited(TypedDict):
 
 
 class QuarantineOfEvent(Quarantined):
-    """Why an event is in quarantine, and what became of it."""
+    """Why an event is in quarantine, and whether it was released or discarded."""
 
-    headers: NotRequired[Annotated[dict[str, Any] | None, About("What came along with it")]]
+    headers: NotRequired[Annotated[dict[str, Any] | None, About("Headers of the input")]]
     form: NotRequired[Literal["raw", "event"]]
 
 
 class ReleasedFrom(TypedDict):
-    """The quarantined input that an event was made of."""
+    """The quarantined input that an event was made from."""
 
     key: str
     by: Annotated[str | None, About("Who released it")]
@@ -75,32 +75,34 @@ class ReleasedFrom(TypedDict):
 
 
 class EventRow(TypedDict):
-    """An event as every listing shows it."""
+    """An event as listings show it."""
 
-    key: Annotated[str, About("Its name in this store", example="ff29f843924b871a6b305d778a")]
+    key: Annotated[str, About("Key of the event in this store", example="ff29f843924b871a6b305d778a")]
     app: str
     source: str
-    id: Annotated[str, About("Its CloudEvents id", example="t1")]
-    type: Annotated[str, About("Its CloudEvents type", example="ticket.created")]
+    id: Annotated[str, About("CloudEvents id", example="t1")]
+    type: Annotated[str, About("CloudEvents type", example="ticket.created")]
     subject: str | None
     state: State
-    reason: Annotated[str | None, About("Why it is in this state")]
-    duplicates: Annotated[Count, About("How often it came again")]
+    reason: Annotated[str | None, About("Why the event is in this state")]
+    duplicates: Annotated[Count, About("Number of duplicates")]
     accepted_at: Moment
 
 
 class StoredEvent(EventRow):
-    """An event that came in."""
+    """An event."""
 
-    envelope: NotRequired[Annotated[dict[str, Any] | None, About("Of one event: all of it; null once it was removed")]]
-    payload_removed: NotRequired[Annotated[bool, About("Of one event: its retention time is over")]]
-    admissions: NotRequired[Annotated[list[Admission], About("Of one event: what became of it, by agent")]]
-    conflicts: NotRequired[Annotated[list[EventConflict], About("Of one event: it came again with other content")]]
-    decisions: NotRequired[Annotated[list[Decision], About("Of one event: what policy answered")]]
-    waited: NotRequired[Annotated[list[Waited], About("Of one event: runs that waited for it")]]
-    same_id: NotRequired[Annotated[Count, About("Of one event: how many others have its id")]]
-    quarantine: NotRequired[Annotated[QuarantineOfEvent | None, About("Of a quarantined event: why")]]
-    released_from: NotRequired[Annotated[ReleasedFrom | None, About("Of one event: what it was made of")]]
+    envelope: NotRequired[Annotated[dict[str, Any] | None, About("Detail only: the whole event; null once removed")]]
+    payload_removed: NotRequired[Annotated[bool, About("Detail only: its retention time is over")]]
+    admissions: NotRequired[Annotated[list[Admission], About("Detail only: what happened to it, by agent")]]
+    conflicts: NotRequired[Annotated[list[EventConflict], About("Detail only: duplicates with different content")]]
+    decisions: NotRequired[Annotated[list[Decision], About("Detail only: policy's decisions")]]
+    waited: NotRequired[Annotated[list[Waited], About("Detail only: runs that waited for it")]]
+    same_id: NotRequired[Annotated[Count, About("Detail only: number of other events with the same id")]]
+    quarantine: NotRequired[Annotated[QuarantineOfEvent | None, About("Quarantined event: the reason")]]
+    released_from: NotRequired[
+        Annotated[ReleasedFrom | None, About("Detail only: the quarantined input it was made from")]
+    ]
 
 
 async def events(
@@ -109,10 +111,10 @@ async def events(
     type: Annotated[str | None, Param("only events of this type", metavar="TYPE")] = None,  # noqa: A002 the field's own name
     state: Annotated[State | None, Param("only events in this state", metavar="STATE")] = None,
     event: Annotated[str | None, Param("only events with this id", short="--id", metavar="ID")] = None,
-    id: Annotated[str | None, Param("only the event of this CloudEvents id or key", http_only=True)] = None,  # noqa: A002
-    quarantined: Annotated[bool, Param("only what could not be verified or read, and why")] = False,
-    source: Annotated[str | None, Param("of what is quarantined: only from this source", metavar="NAME")] = None,
-    kind: Annotated[QuarantineKind | None, Param("of what is quarantined: only of this kind", metavar="KIND")] = None,
+    id: Annotated[str | None, Param("only the event with this CloudEvents id or key", http_only=True)] = None,  # noqa: A002
+    quarantined: Annotated[bool, Param("only inputs that could not be verified or read, with the reason")] = False,
+    source: Annotated[str | None, Param("with quarantined: only from this source", metavar="NAME")] = None,
+    kind: Annotated[QuarantineKind | None, Param("with quarantined: only of this kind", metavar="KIND")] = None,
     limit: Limit = 50,
     after: After = None,
 ) -> Page[StoredEvent]:
@@ -121,9 +123,11 @@ async def events(
         return Page([] if one is None else [one], None)
     if quarantined:
         if type is not None or event is not None or state not in {None, "quarantined"}:
-            told = "`wakeful quarantine show ID` shows one of them"
-            detail = "with quarantined there are source and kind"
-            raise Unfit(detail, "quarantined", typed=f"with --quarantined there are --source and --kind; {told}")
+            told = "`wakeful quarantine show ID` shows one input"
+            detail = "with quarantined, only source and kind can be given"
+            raise Unfit(
+                detail, "quarantined", typed=f"with --quarantined, only --source and --kind can be given; {told}"
+            )
         return await in_quarantine(desk, source, kind, limit, after)
     if source is not None or kind is not None:
         detail = "source and kind are for quarantined"
@@ -135,7 +139,7 @@ async def events(
 async def in_quarantine(
     desk: Desk, source: str | None, kind: str | None, limit: int, after: str | None
 ) -> Page[StoredEvent]:
-    """What is in quarantine as events, each with what is known of it beyond that."""
+    """Quarantined inputs as events, each with its reason."""
     page = await page_of_inputs(desk, source=source, kind=kind, limit=limit, after=after)
     found = [
         StoredEvent(
@@ -157,7 +161,7 @@ async def in_quarantine(
 
 
 async def find(desk: Desk, key: str) -> StoredEvent | None:
-    """Everything about one event, by its key or its id; the newest where several sources used that id."""
+    """One event in detail, by its key or its id; the newest if several sources used the id."""
     rows = await desk.reads.fetch("find_events", key)
     if not rows:
         return None
@@ -179,14 +183,14 @@ async def find(desk: Desk, key: str) -> StoredEvent | None:
 
 
 async def quarantine_of(desk: Desk, key: str) -> QuarantineOfEvent | None:
-    """Why an event is in quarantine, and what became of it; its bytes are in the envelope."""
+    """The quarantine record of an event; its bytes are in the envelope."""
     found = await input_of(desk, key)
     kept = None if found is None else {name: one for name, one in found.items() if name not in {"raw", "received"}}
     return cast("QuarantineOfEvent | None", kept)
 
 
 async def released_from(desk: Desk, key: str) -> ReleasedFrom | None:
-    """The input that an event was made of, if that was in quarantine before."""
+    """The quarantined input that an event was made from, if any."""
     found = await desk.reads.rows(ReleasedFrom, "released_from", key)
     return min(found, key=lambda one: one["at"] or "", default=None)
 
@@ -195,15 +199,15 @@ async def none(desk: Desk, *, quarantined: bool = False, **_: Any) -> str:
     if quarantined:
         return await no_inputs(desk)
     if (await events(desk, limit=1)).items:
-        return "no events like that"
+        return "no matching events"
     return "no events yet. Send one with `wakeful emit APP TYPE`, or POST it to /v1/events of `wakeful serve APP`."
 
 
-# what a shell prints
+# on the command line
 
 
 def note(one: StoredEvent, _: Look) -> tuple[str, str]:
-    again = f"came {one['duplicates'] + 1} times" if one["duplicates"] else ""
+    again = f"arrived {one['duplicates'] + 1} times" if one["duplicates"] else ""
     return plain("; ".join(part for part in (one["reason"], again) if part)), "dim"
 
 
@@ -212,7 +216,7 @@ def shown(one: StoredEvent, look: Look) -> Iterator[str | Line | Table]:
         (plain(one["id"]), "bold"), f"  {plain(one['type'])} from {plain(one['source'])}, ", (one["state"], "state")
     )
     subject = "" if one["subject"] is None else f", subject {plain(one['subject'])}"
-    yield line(f"key {one['key']}, app {plain(one['app'])}{subject}, came {look.ago(one['accepted_at'])}", indent=2)
+    yield line(f"key {one['key']}, app {plain(one['app'])}{subject}, arrived {look.ago(one['accepted_at'])}", indent=2)
     said, _ = note(one, look)
     if said:
         yield line(said, indent=2)
@@ -222,12 +226,12 @@ def shown(one: StoredEvent, look: Look) -> Iterator[str | Line | Table]:
             for to in one["admissions"]
         ]
         yield Table(("agent", "state", "run", "reason"), rows, flexible="reason")
-    yield f"wakeful why {one['key']} tells the rest."
+    yield f"`wakeful why {one['key']}` explains it."
 
 
 QUARANTINED = Listing(
     read=events,
-    summary="what could not be verified or read",
+    summary="list inputs that could not be verified or read",
     called="quarantined inputs",
     columns=(
         Column("input", show=lambda one, look: look.short(one["key"])),
@@ -264,6 +268,6 @@ RESOURCE = Resource(
         ),
         forms=(("quarantined", QUARANTINED),),
     ),
-    show=Show(find=find, summary="one event, by its key or its CloudEvents id", lines=shown),
-    more="wakeful why EVENT tells what became of one of them.",
+    show=Show(find=find, summary="show one event, by its key or its CloudEvents id", lines=shown),
+    more="`wakeful why EVENT` explains what happened to one event.",
 )

@@ -1,4 +1,4 @@
-"""Expectations: what should happen by when, and how it stands."""
+"""Expectations: what must happen by when, and whether it did."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from wakeful.watch.listing import listed
 
 
 class Expectation(TypedDict):
-    """Something that should happen by a time."""
+    """Something that must happen by a certain time."""
 
     app: str
     name: str
     kind: Literal["schedule", "by", "every", "output", "source"]
-    what: Annotated[str, About("What should happen, in words")]
+    what: Annotated[str, About("What must happen, in words")]
     agent: str | None
-    owner: Annotated[str | None, About("Who hears of it")]
+    owner: Annotated[str | None, About("Who is notified")]
     state: Literal["met", "pending", "absent", "excused"]
-    absence: Annotated[Kind | None, About("Absent: how it failed to happen")]
+    absence: Annotated[Kind | None, About("Absent: why it did not happen")]
     reason: str
     met_at: Annotated[MomentOrNone, About("When it was last met")]
-    due_at: Annotated[MomentOrNone, About("When it would be overdue")]
+    due_at: Annotated[MomentOrNone, About("When it becomes overdue")]
 
 
 async def expectations(desk: Desk, *, app: OfApp = None) -> list[Expectation]:
@@ -38,8 +38,8 @@ async def expectations(desk: Desk, *, app: OfApp = None) -> list[Expectation]:
 
 async def none(_: Desk, *, app: str | None = None) -> str:
     if app is not None:
-        return f"nothing is expected of app {plain(app)}"
-    return "nothing is expected here. Every schedule is; more is declared by app.expect(…)."
+        return f"app {plain(app)} has no expectations"
+    return "no expectations yet. Every schedule is one; declare more with app.expect(…)."
 
 
 def standing(one: Any, _: Look) -> tuple[str, str]:
@@ -55,7 +55,7 @@ RESOURCE = Resource(
     example="nightly backup",
     listing=Listing(
         read=expectations,
-        summary="what is expected, and how it stands",
+        summary="list expectations and whether they are met",
         none=none,
         columns=(
             Column("app", when=lambda items, _: len({one["app"] for one in items}) > 1),
@@ -67,5 +67,5 @@ RESOURCE = Resource(
             Column("reason", style="dim", least=140),
         ),
     ),
-    more="wakeful why NAME tells the story of one of them.",
+    more="`wakeful why NAME` explains one expectation.",
 )

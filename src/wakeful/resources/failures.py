@@ -1,4 +1,4 @@
-"""A stored error, as people read it: on one line in lists, with the lines of its message where there is room."""
+"""A stored error as text: on one line in lists, with the lines of its message where there is room."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from wakeful.resources.words import failure_line, plain
 
-__all__ = ["failure_line"]  # commands that are not made from the table take it from here
+__all__ = ["failure_line"]  # re-exported for commands that are not generated from the table
 
-MOST_LINES = 12  # a command's error has 11: its exit code, and the last 10 lines of its output
+MOST_LINES = 12  # the error of a command has 11: its exit code and the last 10 lines of its output
 
 
 def failure_lines(error: Mapping[str, Any]) -> list[str]:
-    """The further lines are indented. The last line says how many are left out, if any are."""
+    """The lines of an error, indented after the first. If lines are left out, the last line says how many."""
     first, *others = str(error.get("message") or "").rstrip().splitlines() or [""]
     lines = [plain(f"{error.get('type')}: {first}"), *(f"  {plain(line)}".rstrip() for line in others)]
     left = len(lines) - MOST_LINES

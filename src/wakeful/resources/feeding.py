@@ -1,4 +1,4 @@
-"""Stored events for an agent that did not get them when they came: `wakeful replay --events`, or "events" of `POST /v1/replay`."""
+"""Handing stored events to an agent that did not receive them: `wakeful replay --events`, or "events" of `POST /v1/replay`."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from wakeful.resources.words import Look, number, plain
 from wakeful.stores.guards import read_guards
 from wakeful.stores.known import known_agents
 
-A_TIME = "RFC 3339, a date, or how long ago, like 2h"
-NEEDED = "type, from and agent are needed"
+A_TIME = "RFC 3339, a date, or an age such as 2h"
+NEEDED = "type, from and agent are required"
 FOR_EVENTS = "--from and --to are for --events TYPE"
 
 OfType = Annotated[
     str,
     Param(
-        "hand stored events of this type, like ticket.*, to --agent NAME",
-        about="of stored events; * stands for any end",
+        "hand stored events of this type, such as ticket.*, to --agent NAME",
+        about="type of the stored events; a final * matches any ending",
         flag="--events",
         http="type",
         metavar="TYPE",
         missing=NEEDED,
     ),
 ]
-ToAgent = Annotated[str, Param("the agent that they are handed to", metavar="NAME", missing=NEEDED)]
+ToAgent = Annotated[str, Param("the agent that receives the events", metavar="NAME", missing=NEEDED)]
 Since = Annotated[
     str,
     Param(
-        "with --events: accepted then or later, like 2h",
+        "with --events: accepted at or after this time, such as 2h",
         about=A_TIME,
         flag="--from",
         http="from",
@@ -49,7 +49,7 @@ Since = Annotated[
 Before = Annotated[
     str | None,
     Param(
-        "with --events: accepted before then (default now)",
+        "with --events: accepted before this time (default: now)",
         about=A_TIME,
         flag="--to",
         metavar="TIME",
@@ -59,16 +59,16 @@ Before = Annotated[
 Denied = Annotated[
     bool,
     Param(
-        "with --events: also those that policy denied to it",
-        about="also those that policy denied to the agent",
-        elsewhere="--denied is for --events TYPE: what was denied has no run yet",
+        "with --events: include events that policy denied to the agent",
+        about="include events that policy denied to the agent",
+        elsewhere="--denied is for --events TYPE: a denied event has no run yet",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What would be handed over to whom, and the time at which policy is asked."""
+    """The events to hand over, and the time for which policy is evaluated."""
 
     feeding: Feeding
     plan: FeedPlan
@@ -78,7 +78,7 @@ class Work:
 async def plan_events(
     desk: Desk, *, events: OfType, agent: ToAgent, since: Since, to: Before = None, denied: Denied = False
 ) -> Planned:
-    """Without an app the agent's runs are of the apps that have the events: any of the store's."""
+    """Plan which stored events to hand over. Without an app, the runs belong to the app of the events."""
     app = None if desk.code is None else desk.code.agents.name
     if desk.code is not None:
         desk.code.agents.refuse_unknown(agent)
@@ -94,7 +94,7 @@ async def plan_events(
         await refuse_keyed(desk, agent)
     if plan.events == 0:
         see = f"; see `wakeful events --type {plain(events)}`" if desk.by.way == "cli" else ""
-        message = f"no stored event is like that: {feeding.shown()}{see}"
+        message = f"no stored event matches: {feeding.shown()}{see}"
         raise NotFound(message)
     doubt = await doubt_about(desk, agent) if app is None else None
     had = {"already_had": plan.had, "denied": plan.denied}
@@ -105,19 +105,19 @@ async def plan_events(
 
 async def refuse_keyed(desk: Desk, agent: str) -> None:
     if any(one == agent for (one,) in await desk.reads.fetch("keyed_agents")):
-        message = f"runs of agent {plain(agent)} go in order of their key, which its code tells: add --app APP"
+        message = f"runs of agent {plain(agent)} are ordered by a key, which its code computes: add --app APP"
         raise Unfit(message, "agent", typed=message)
 
 
 async def doubt_about(desk: Desk, agent: str) -> tuple[str, str] | None:
-    """An agent that never had to do with an event may be new, or misspelt."""
+    """An agent that has never handled an event may be new or misspelt: the messages that ask."""
     known = await known_agents(desk.reads)
     if agent in known:
         return None
-    words = f'no agent "{plain(agent)}" ever had to do with an event here.{did_you_mean(agent, known)}'
+    words = f'no agent "{plain(agent)}" has ever handled an event here.{did_you_mean(agent, known)}'
     return (
-        f"{words} If it is new, --app APP checks its name, and --yes does without",
-        f"{words} If it is new, its runs wait for a worker that has it; --app APP checks its name",
+        f"{words} If it is new, check its name with --app APP, or skip the check with --yes",
+        f"{words} If it is new, its runs wait for a worker that has it; check its name with --app APP",
     )
 
 
@@ -140,7 +140,7 @@ async def feed_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
 
 
 async def apps_of(desk: Desk, _: Planned) -> list[str]:
-    """Without an app, all that are guarded: any of them may have the events."""
+    """The apps whose token is needed. Without an app, all guarded apps: the events may belong to any of them."""
     return [app for app, _ in await read_guards(desk.reads)] if desk.code is None else [desk.code.agents.name]
 
 
@@ -160,9 +160,9 @@ def said_done(done: int, planned: Planned, _: Look) -> list[str]:
 
 def counted(planned: Planned) -> str:
     feeding, plan = planned.work.feeding, planned.work.plan
-    had = f"{plan.had:,} of them agent {plain(feeding.agent)} already had"
+    had = f"agent {plain(feeding.agent)} already had {plan.had:,} of them"
     words = f"{number(plan.events, 'event')} ({feeding.shown()}), {had}"
-    return words + (f", {plan.denied:,} were denied to it (--denied hands over those too)" if plan.denied else "")
+    return words + (f", {plan.denied:,} were denied to it (--denied includes them)" if plan.denied else "")
 
 
 FEEDING = Bulk(

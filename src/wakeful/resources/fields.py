@@ -1,4 +1,4 @@
-"""Types of a view's fields: how a column becomes JSON, and what the OpenAPI document says of it."""
+"""Types of a view's fields: how a column becomes JSON, and how the OpenAPI document describes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a field means, for people who read the OpenAPI document or the reference."""
+    """The description of a field in the OpenAPI document and the reference."""
 
     text: str
     example: Any = None
@@ -46,22 +46,22 @@ class AsJson:
 
 @dataclass(frozen=True, slots=True)
 class AsCutJson:
-    """JSON text in the row, of which a long one was cut: then it stays a text, with … at its end."""
+    """JSON text in the row; if it was cut, it stays text and ends with …"""
 
 
 @dataclass(frozen=True, slots=True)
 class AsError:
-    """A stored error in the row, outside without what is stored beside it for the next try."""
+    """A stored error in the row; outside without the data stored with it for the next try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """In no row: the function that reads fills it in."""
+    """Not stored: the reading function fills it in."""
 
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """Of a view inside a view: its schema has no name in the OpenAPI document, and stands where it is used."""
+    """For a view inside a view: its schema is inlined in the OpenAPI document, without a name."""
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Json:
         found: Json = handler.resolve_ref_schema(handler(schema))
@@ -70,7 +70,7 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True)
 class AtLeast:
-    """The smallest number that it can be."""
+    """The minimum of a number."""
 
     least: int
 
@@ -80,7 +80,7 @@ class AtLeast:
 
 @dataclass(frozen=True, slots=True)
 class InBase64:
-    """Bytes, as JSON has them."""
+    """Bytes as base64."""
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
         return {**handler(schema), "contentEncoding": "base64"}

@@ -1,4 +1,4 @@
-"""The parameters of a noun's functions, read from their signatures: what a surface offers, and how it reads what it is given."""
+"""The parameters of a noun's functions, taken from their signatures: what a surface offers, and how it parses the values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One parameter as the surfaces see it."""
+    """One parameter, as surfaces use it."""
 
     name: str
     kind: Kind
@@ -34,7 +34,7 @@ class Given:
 
     @property
     def needed(self) -> bool:
-        """A shell must be given it."""
+        """Whether the command line requires it."""
         return self.required or self.in_shell is NEEDED
 
     @property
@@ -51,7 +51,7 @@ class Given:
 
     @property
     def in_shell(self) -> Any:
-        """The default in a shell; UNSET: that of the function."""
+        """The default on the command line; UNSET: the function's own."""
         return self.param.in_shell
 
     @property
@@ -59,7 +59,7 @@ class Given:
         return f"{self.param.help}, like {self.param.example}" if self.param.example else self.param.help
 
     def text(self, text: str) -> Any:
-        """The value that a text means. ValueError says what is wrong, as the end of a sentence about the parameter."""
+        """Parse a text. Raises ValueError whose message completes a sentence about the parameter."""
         if self.kind == "choice" and text not in self.choices:
             message = f'no {self.param.what or self.http} "{text[:80]}".{did_you_mean(text, self.choices)}'
             raise ValueError(message)
@@ -84,7 +84,7 @@ class Given:
 
 @cache
 def parameters_of(function: Callable[..., Any]) -> tuple[Given, ...]:
-    """The keyword-only parameters of a function, in their order."""
+    """The keyword-only parameters of a function, in order."""
     hints = get_type_hints(function, include_extras=True)
     return tuple(
         _given(one, hints[one.name])
@@ -97,7 +97,7 @@ def returned_by(function: Callable[..., Any]) -> Any:
     """The type that a function returns, without None."""
     hint = get_type_hints(function, include_extras=True)["return"]
     kinds = [one for one in get_args(hint) if one is not NoneType] if get_origin(hint) in {Union, UnionType} else [hint]
-    return Union[tuple(kinds)]  # noqa: UP007 it is put together here
+    return Union[tuple(kinds)]  # noqa: UP007 the union is built at run time
 
 
 def _given(parameter: inspect.Parameter, hint: Any) -> Given:
@@ -107,7 +107,7 @@ def _given(parameter: inspect.Parameter, hint: Any) -> Given:
         marks += tuple(inner)
     param = next((mark for mark in marks if isinstance(mark, Param)), None)
     if param is None:
-        message = f"{parameter.name}: a keyword-only parameter of a noun's function is Annotated[…, Param(…)]"
+        message = f"{parameter.name}: a keyword-only parameter of a noun's function must be Annotated[…, Param(…)]"
         raise TypeError(message)
     kinds = [one for one in get_args(hint) if one is not NoneType] if get_origin(hint) in {Union, UnionType} else [hint]
     kind = kinds[0] if len(kinds) == 1 else Any

@@ -1,4 +1,4 @@
-"""Locks: what runs have locked now, and how many wait for it."""
+"""Locks: which locks runs hold now, and how many runs wait for each."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wakeful.resources.parameters import OfApp
 
 
 class Lock(TypedDict):
-    """A lock that a run has now."""
+    """A lock that a run holds now."""
 
     app: str
     name: str
-    token: Annotated[int, About("Rises each time that the lock is taken")]
+    token: Annotated[int, About("Increases each time the lock is taken")]
     run: str
     agent: str
     taken_at: Moment
@@ -29,7 +29,7 @@ async def locks(desk: Desk, *, app: OfApp = None) -> list[Lock]:
 
 
 class AwaitedLock(TypedDict):
-    """A lock that a run waits for, and the run that has it."""
+    """A lock that a run waits for, and the run that holds it."""
 
     name: str
     since: Moment
@@ -39,7 +39,7 @@ class AwaitedLock(TypedDict):
 
 
 async def awaited_by(desk: Desk, run: str) -> list[AwaitedLock]:
-    """The locks that a run waits for, by its whole id."""
+    """The locks that a run waits for, by the run's full id."""
     return await desk.reads.rows(AwaitedLock, "waits_for_locks", run)
 
 
@@ -52,8 +52,8 @@ RESOURCE = Resource(
     state=None,
     listing=Listing(
         read=locks,
-        summary="the locks that runs have now",
-        none="no run has a lock now. An agent takes one with `async with run.lock(…)`.",
+        summary="list locks that runs hold now",
+        none="no run holds a lock now. An agent takes one with `async with run.lock(…)`.",
         columns=(
             Column("lock", "name", flexible=True),
             Column("app"),
@@ -64,5 +64,5 @@ RESOURCE = Resource(
             Column("waiting"),
         ),
     ),
-    more="A lock is free as soon as its run does not run any more.",
+    more="A lock is released as soon as its run stops running.",
 )

@@ -1,6 +1,7 @@
-"""Pauses: nothing more of an agent, or of an app, is claimed until a person lets it go on.
+"""Pauses: no more runs of an agent or an app are claimed until an operator resumes it.
 
-A server pauses agents of its own app, unless another is named. A shell has no app: `pause all` means every app of the store.
+A server pauses agents of its own app, unless another is named. The command line has no app: `pause all` means every app of the
+store.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from wakeful.stores.verbs.pauses import ChangePause
 
 
 class Pause(TypedDict):
-    """An agent, or all of an app, that is paused or comes back at a rate."""
+    """An agent or an app that is paused, or resuming at a limited rate."""
 
     app: str
-    agent: Annotated[str | None, About("null: all of the app")]
-    paused: Annotated[Flag, About("false: it comes back, no faster than its rate")]
+    agent: Annotated[str | None, About("null: all agents of the app")]
+    paused: Annotated[Flag, About("false: resuming at its rate")]
     rate: str | None
     by: str
     note: str | None
@@ -35,7 +36,7 @@ class Pause(TypedDict):
 
 
 class ChangedPause(TypedDict):
-    """What was paused or resumed, and what it was before."""
+    """What was paused or resumed, and its state before."""
 
     app: str
     agent: str | None
@@ -44,7 +45,7 @@ class ChangedPause(TypedDict):
 
 
 class WasPaused(TypedDict):
-    """One of those that a shell changed, and what it was before."""
+    """One pause that a command changed, and its state before."""
 
     app: str
     agent: str | None
@@ -52,13 +53,13 @@ class WasPaused(TypedDict):
 
 
 class PausedHere(TypedDict):
-    """What a shell paused."""
+    """The answer of `wakeful pause`."""
 
     paused: list[WasPaused]
 
 
 class ResumedHere(TypedDict):
-    """What a shell resumed, and what is not as usual now."""
+    """The answer of `wakeful resume`: what was resumed, and what is still paused or limited."""
 
     resumed: list[WasPaused]
     pauses: list[Pause]
@@ -68,7 +69,7 @@ async def pauses(desk: Desk, *, app: OfApp = None) -> list[Pause]:
     return [one for one in await desk.reads.rows(Pause, "list_pauses") if app in {None, one["app"]}]
 
 
-# what a server changes
+# over HTTP
 
 Agent = Annotated[
     str | None, Param("an agent, or all", about="the agent", metavar="AGENT|all", positional=True, in_shell=NEEDED)
@@ -77,8 +78,8 @@ Everything = Annotated[bool, Param("all agents of the app, instead of one", http
 App = Annotated[
     str | None,
     Param(
-        "the app's name, where the store has several",
-        about="of which app, where it is not the one that this server runs",
+        "name of the app, if the store has several",
+        about="name of the app (default: the app of this server)",
         flag="--of",
         metavar="NAME",
     ),
@@ -86,8 +87,8 @@ App = Annotated[
 AtRate = Annotated[
     str | None,
     Param(
-        "no more than so many runs in a time, like 10/s, until what has gathered is done",
-        about="at first no faster than this, like 10/s",
+        "start at most this many runs per time, such as 10/s, until the backlog is done (default: unlimited)",
+        about="rate limit until the backlog is done, such as 10/s (default: unlimited)",
         metavar="RATE",
     ),
 ]
@@ -105,9 +106,9 @@ async def resume(
 
 
 async def app_meant(desk: Desk, agent: str | None, app: str | None, *, everything: bool) -> str:
-    """An agent of the server's app must be in its code; one of another app must be known in the store."""
+    """The app and agent that are meant. An agent of the server's app must be in its code, one of another app in the store."""
     if (agent is None) != everything:
-        words = 'which one? Give "agent", or "all": true'
+        words = 'give "agent", or "all": true'
         raise Unfit(words, "agent", typed=words)
     own = desk.app.agents
     if agent is not None and app in {None, own.name}:
@@ -126,7 +127,7 @@ async def change_one(desk: Desk, app: str, agent: str | None, *, paused: bool, r
 async def resumed_apps(
     desk: Desk, *, agent: str | None = None, everything: bool = False, app: str | None = None, rate: str | None = None
 ) -> list[str]:
-    """The apps whose token it takes."""
+    """The apps whose token is needed."""
     refuse_no_rate(rate)
     if desk.by.way == "cli":
         return await held_up(desk, named(agent), app)
@@ -141,7 +142,7 @@ def refuse_no_rate(rate: str | None) -> None:
         raise Unfit(str(error), "rate", typed=f"resume: --rate: {error}") from None
 
 
-# what a shell changes
+# on the command line
 
 
 async def pause_here(desk: Desk, *, agent: str, app: str | None = None) -> PausedHere:
@@ -165,7 +166,7 @@ def named(agent: str | None) -> str:
 
 
 async def held_up(desk: Desk, agent: str, app: str | None) -> list[str]:
-    """The apps of those that are meant in which it is paused, or comes back at a rate. NotFound if there is none."""
+    """Of the given apps, those in which the agent is paused or rate-limited. Raises NotFound if there is none."""
     meant, present = await apps_to_change(desk.reads, agent, app), await pauses(desk)
     found = [one for one in meant if any(p["app"] == one and (p["agent"] or ALL) == agent for p in present)]
     if not found:
@@ -178,12 +179,12 @@ def not_paused(present: list[Pause], apps: list[str], agent: str) -> str:
         names = ", ".join(
             sorted({plain(one["agent"]) for one in present if one["paused"] and one["agent"] is not None})
         )
-        return "nothing is paused as a whole" + (f"; {names} by name: `wakeful resume AGENT`" if names else "")
+        return "no app is paused as a whole" + (f"; {names} by name: use `wakeful resume AGENT`" if names else "")
     whole = any(one["paused"] and one["agent"] is None and one["app"] in apps for one in present)
-    return f"agent {plain(agent)} is not paused" + (", but all of its app is: `wakeful resume all`" if whole else "")
+    return f"agent {plain(agent)} is not paused" + (", but its whole app is: use `wakeful resume all`" if whole else "")
 
 
-# what a shell says
+# messages
 
 
 def called(one: WasPaused | Pause) -> str:
@@ -194,19 +195,19 @@ def called(one: WasPaused | Pause) -> str:
 
 def is_paused(done: PausedHere) -> list[str]:
     return [
-        f"{called(one)} was paused already"
+        f"{called(one)} was already paused"
         if one["was_paused"]
-        else f"{called(one)} is paused: what runs goes on to its end, nothing more is claimed. "
-        f"`wakeful resume {plain(one['agent'] or 'all')}` lets it go on"
+        else f"{called(one)} is paused: runs in flight finish, no more are claimed. "
+        f"Resume with `wakeful resume {plain(one['agent'] or 'all')}`"
         for one in done["paused"]
     ]
 
 
 def goes_on(done: ResumedHere, given: Mapping[str, Any]) -> list[str]:
     rate = given.get("rate")
-    slowly = f", at first no faster than {Rate.read(rate)}" if rate else ""
+    slowly = f", at most {Rate.read(rate)} until the backlog is done" if rate else ""
     still = [f"still paused: {called(one)}" for one in done["pauses"] if one["paused"]]
-    return [*(f"{called(one)} goes on{slowly}" for one in done["resumed"]), *still]
+    return [*(f"{called(one)} is resumed{slowly}" for one in done["resumed"]), *still]
 
 
 RESOURCE = Resource(
@@ -218,12 +219,12 @@ RESOURCE = Resource(
     state=None,
     listing=Listing(
         read=pauses,
-        summary="what is paused, or comes back at a rate",
+        summary="list agents and apps that are paused or resuming at a limited rate",
         none="nothing is paused",
         columns=(
             Column("app"),
             Column("agent", none="all"),
-            Column("is", show=lambda one, _: "paused" if one["paused"] else f"comes back at {plain(one['rate'])}"),
+            Column("is", show=lambda one, _: "paused" if one["paused"] else f"resuming at {plain(one['rate'])}"),
             Column("since"),
             Column("by"),
             Column("note", flexible=True),
@@ -233,18 +234,18 @@ RESOURCE = Resource(
         Verb(
             "pause",
             pause,
-            "claim nothing more of an agent; what runs finishes",
+            "stop claiming runs of an agent; runs in flight finish",
             says=is_paused,
             of_one=False,
             http="POST /v1/pause",
             statuses=("404",),
             in_shell=pause_here,
-            more="Runs in flight finish, and messages go on being delivered.",
+            more="Runs in flight finish, and deliveries continue.",
         ),
         Verb(
             "resume",
             resume,
-            "let a paused agent go on",
+            "resume a paused agent",
             says=goes_on,
             of_one=False,
             http="POST /v1/resume",
@@ -252,7 +253,7 @@ RESOURCE = Resource(
             guarded="lift a pause",
             apps=resumed_apps,
             in_shell=resume_here,
-            more="`resume all` lifts a `pause all`; an agent that was paused by its name stays paused until it is resumed by it.",
+            more="`resume all` ends a `pause all`. An agent that was paused by name must be resumed by name.",
         ),
     ),
 )

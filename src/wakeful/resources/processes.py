@@ -1,4 +1,4 @@
-"""Processes that work, or worked, on a store. They are no noun of their own: stories and commands ask whether a worker is alive."""
+"""Processes that use or used a store. They are not a resource; `why` and commands ask whether a worker is alive."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Process(TypedDict):
 
 
 async def processes(desk: Desk) -> list[Process]:
-    """Living ones first, then the newest."""
+    """All processes: live ones first, then newest first."""
     return await desk.reads.rows(Process, "list_processes", NOW)
 
 
 async def living(desk: Desk) -> list[Process]:
-    """Those whose lease is good."""
+    """The processes whose lease has not expired."""
     return [one for one in await processes(desk) if one["state"] == "alive" and one["lease_left"] > 0]

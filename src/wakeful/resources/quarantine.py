@@ -1,8 +1,8 @@
-"""Quarantine: what came in and could not be verified or read. It is kept, as it came, until a person has looked.
+"""Quarantine: inputs that could not be verified or read, kept unchanged until an operator decides.
 
-show      one of them: why, what came along, how its bytes begin; --raw writes them
-release   after a fix: its source reads it again, and it becomes the event that it should have been; needs the app's code
-discard   nothing comes of it
+show      show one input: the reason, its headers and its first bytes; --raw writes all bytes
+release   after a fix: its source reads it again, and the input becomes an event; needs the app's code
+discard   drop the input
 """
 
 from __future__ import annotations
@@ -36,20 +36,18 @@ SHOWN_BYTES = 2_000
 BYTES_A_LINE = 16
 
 
-# looking
+# reading
 
 
 async def quarantine(
     desk: Desk,
     *,
     app: Annotated[
-        str | None, Param("only those of this app", about="of which app", flag="--of", metavar="NAME")
+        str | None, Param("only inputs of this app", about="only inputs of this app", flag="--of", metavar="NAME")
     ] = None,
-    source: Annotated[
-        str | None, Param("only from this source", about="only what came from this source", metavar="NAME")
-    ] = None,
-    kind: Annotated[QuarantineKind | None, Param("only what could not be verified, or not be read")] = None,
-    state: Annotated[State | None, Param("only what is in this state")] = None,
+    source: Annotated[str | None, Param("only inputs from this source", metavar="NAME")] = None,
+    kind: Annotated[QuarantineKind | None, Param("only unverified or only unreadable inputs")] = None,
+    state: Annotated[State | None, Param("only inputs in this state")] = None,
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Quarantined]:
@@ -61,7 +59,7 @@ async def none(desk: Desk, **_: Any) -> str:
 
 
 async def find(desk: Desk, identifier: str) -> QuarantinedDetail | None:
-    """By its key or the beginning of it, or by its event's id. Secrets that are known here are not shown."""
+    """One input by its key, a prefix of it, or its event's id. Known secrets are redacted."""
     found = await input_of(desk, identifier)
     if found is None:
         return None
@@ -70,16 +68,16 @@ async def find(desk: Desk, identifier: str) -> QuarantinedDetail | None:
 
 
 async def missing(_: Desk, key: str) -> str:
-    return f'there is nothing "{plain(key)}" in quarantine: see `wakeful quarantine`'
+    return f'there is no input "{plain(key)}" in quarantine: see `wakeful quarantine`'
 
 
 def shown(one: QuarantinedDetail, look: Look) -> Printed:
     head = f"  {one['kind']}, from {plain(one['source'])}, "
     yield line((plain(one["key"]), "bold"), head, (one["state"], "state"))
     times = "" if one["came"] == 1 else f", {one['came']:,} times in all"
-    size = f", {number(one['size'], 'byte')}" if one["size"] else ""  # of a file there is only its name
+    size = f", {number(one['size'], 'byte')}" if one["size"] else ""  # of a file only its name is kept
     lines = [
-        one["reason"] or "no reason was given",
+        one["reason"] or "no reason given",
         f"app {one['app']}, came at {clock_time(one['first_at'])}{times}{size}",
     ]
     if one["state"] != "kept":
@@ -101,7 +99,7 @@ def shown(one: QuarantinedDetail, look: Look) -> Printed:
 
 
 def in_words(raw: bytes) -> str:
-    """Bytes for a person: as text, or, where they are none, in hexadecimal."""
+    """Bytes as text, or in hexadecimal if they are not UTF-8."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -119,16 +117,16 @@ async def raw_of(desk: Desk, one: QuarantinedDetail) -> bytes:
     came = b64decode(found["raw"])
     raw = redact_bytes(came)
     if raw is not came:
-        desk.remark("a secret that is known here was replaced in it; the store has the bytes as they came")
+        desk.remark("a known secret was redacted in the output; the store has the original bytes")
     return raw
 
 
-# ending one
+# one input
 
 Trust = Annotated[
     bool,
     Param(
-        "do not verify the sender again; you vouch for it",
+        "do not verify the sender again; you vouch for the input",
         about="do not verify the sender again",
         elsewhere="--trust is for release",
         outside=True,
@@ -162,17 +160,17 @@ def releasing_of(desk: Desk) -> Any:
 def answer(ended: Ended) -> EndedInput:
     if ended.wrong is not None:
         detail, title = (
-            f"{ended.key} still cannot be taken in, and stays: {ended.wrong}",
-            "It still cannot be taken in",
+            f"{ended.key} still cannot be taken in and stays in quarantine: {ended.wrong}",
+            "The input still cannot be taken in",
         )
         raise Refused(detail, kind="still-wrong", title=title, status=422, wrong_call=False)
     if ended.refused is not None:
-        raise Refused(ended.refused, kind="not-kept", title="This is not for you to settle")
+        raise Refused(ended.refused, kind="not-kept", title="This input cannot be released or discarded")
     return cast("EndedInput", ended.to_json())
 
 
 async def released_apps(desk: Desk, one: QuarantinedDetail) -> list[str]:
-    """The apps whose token it takes: that of the input, and in a shell that of the code."""
+    """The apps whose token is needed: the input's app and, on the command line, the loaded app."""
     return [*([str(desk.app.agents.name)] if desk.by.way == "cli" else []), one["app"]]
 
 
@@ -183,19 +181,27 @@ def told(one: EndedInput) -> list[str]:
 def became_of(receipt: Mapping[str, Any]) -> str:
     words = f"event {plain(receipt['id'])} from {plain(receipt['source'])}: "
     if receipt["status"] == "duplicate":
-        return f"{words}it had come again meanwhile, and starts nothing"
+        return f"{words}duplicate of an event that arrived meanwhile; no run is started"
     return f"{words}{receipt['status']}, {number(len(receipt['runs']), 'run')}"
 
 
-# ending all of a source
+# all inputs of a source
 
-OfSource = Annotated[str | None, Param("with --all: of this source", about="of this source", metavar="NAME")]
-OfKind = Annotated[QuarantineKind | None, Param("with --all: only of this kind", about="only of this kind")]
-Everything = Annotated[bool, Param("all that --source NAME has there", http="all", flag="--all")]
-InApp = Annotated[
-    str | None, Param("the app's name, where the store has several", about="of which app", flag="--of", metavar="NAME")
+OfSource = Annotated[
+    str | None, Param("with --all: inputs of this source", about="inputs of this source", metavar="NAME")
 ]
-Behind = Annotated[str | None, Param("only those behind this place, the `after` of the slice before", http_only=True)]
+OfKind = Annotated[QuarantineKind | None, Param("with --all: only of this kind", about="only of this kind")]
+Everything = Annotated[bool, Param("all inputs of --source NAME", http="all", flag="--all")]
+InApp = Annotated[
+    str | None,
+    Param(
+        "name of the app, if the store has several",
+        about="name of the app, if the store has several",
+        flag="--of",
+        metavar="NAME",
+    ),
+]
+Behind = Annotated[str | None, Param("continue after this place: the `after` of the previous answer", http_only=True)]
 
 
 async def plan_release(
@@ -207,7 +213,7 @@ async def plan_release(
     trust: Trust = False,
     after: Behind = None,
 ) -> Planned:
-    del everything  # the source says which ones
+    del everything  # `source` selects the inputs
     return await planned(desk, "release", str(desk.app.agents.name), str(source), kind, after, trust=trust)
 
 
@@ -232,8 +238,8 @@ async def planned(
 ) -> Planned:
     places = await kept_places(desk.reads, app, source, kind, place_of(after))
     if not places:
-        where = "see `wakeful quarantine`" if desk.by.way == "cli" else "GET /v1/quarantine lists what there is"
-        message = f"nothing of source {plain(source)} of app {app} is in quarantine: {where}"
+        where = "see `wakeful quarantine`" if desk.by.way == "cli" else "GET /v1/quarantine lists all inputs"
+        message = f"no input of source {plain(source)} of app {app} is in quarantine: {where}"
         raise NotFound(message)
     return Planned(
         len(places), {"count": len(places)}, Work(verb=verb, app=app, source=source, trust=trust, places=places)
@@ -241,7 +247,7 @@ async def planned(
 
 
 class Work(TypedDict):
-    """What a plan hands on to its slices."""
+    """What a plan passes to its slices."""
 
     verb: str
     app: str
@@ -255,7 +261,7 @@ def place_of(after: str | None) -> int:
         return 0
     if not (after.isascii() and after.isdigit() and len(after) <= 18):
         raise Refused(
-            "filter.after is the `after` of the slice before",
+            "filter.after must be the `after` of the previous answer",
             kind="bad-body",
             title="The body is wrong",
             status=400,
@@ -265,7 +271,7 @@ def place_of(after: str | None) -> int:
 
 
 async def settle_some(desk: Desk, plan: Planned, most: int, pace: Pace, progress: Progress) -> int:
-    """The oldest first. What is still wrong stays, and is counted by why."""
+    """Release or discard, oldest first. Inputs that are still wrong stay; they are counted by reason."""
     work: Work = plan.work
     places = work["places"][:most]
     tally = await end_all(
@@ -298,7 +304,7 @@ def would(plan: Planned, _: Mapping[str, Any]) -> str:
 
 
 def became(done: int, plan: Planned, _: Look) -> Printed:
-    known = f"; {number(plan.more['known'], 'event')} had come again meanwhile" if plan.more["known"] else ""
+    known = f"; {number(plan.more['known'], 'event')} had arrived again meanwhile" if plan.more["known"] else ""
     ended = "released" if plan.work["verb"] == "release" else "discarded"
     yield f"{done:,} of {number(plan.count, 'input')} {ended}{known}"
     for reason, count in plan.work["wrong"]:
@@ -310,7 +316,7 @@ RELEASE_TAKES = (
     "3f2a91c04d. Without APP, WAKEFUL_APP or an app.py in this folder is used"
 )
 TAKES = {
-    "list": "quarantine list takes no ID: quarantine show ID shows one",
+    "list": "quarantine list takes no ID: use quarantine show ID",
     "show": "quarantine show takes one ID",
     "release": RELEASE_TAKES,
     "discard": "quarantine discard takes one ID, or --all --source NAME",
@@ -321,12 +327,12 @@ def wrong_words(verb: str) -> Callable[[Sequence[str], Mapping[str, Any]], str |
     def wrong(words: Sequence[str], given: Mapping[str, Any]) -> str | None:
         whole = bool(given.get("everything"))
         if whole and given.get("source") is None:
-            return f"--all of which source? Say it: wakeful quarantine {verb} --all --source NAME"
+            return f"--all needs a source: wakeful quarantine {verb} --all --source NAME"
         if not whole and (given.get("source") or given.get("kind")):
             return f"quarantine {verb} takes an ID, or --all --source NAME"
         if verb == "release":
             if whole and len(words) > 1:
-                return "quarantine release takes an ID, or --all --source NAME, and not both"
+                return "quarantine release takes an ID or --all --source NAME, not both"
             return None if whole or 1 <= len(words) <= 2 else RELEASE_TAKES
         return None if len(words) == (0 if whole else 1) else TAKES["discard"]
 
@@ -340,7 +346,7 @@ def many(verb: str, plan: Any) -> Bulk:
         some=("source",),
         many="inputs",
         done="done",
-        none=lambda _: "nothing like that is in quarantine",
+        none=lambda _: "no matching input is in quarantine",
         words=would,
         planned=lambda planned, given, _: [would(planned, given)],
         says=became,
@@ -349,7 +355,7 @@ def many(verb: str, plan: Any) -> Bulk:
         wrong=wrong_words(verb),
         reads_only=True,
         rate=None,
-        summary="The same of all that a source has in quarantine: up to 1,000 in one request",
+        summary="The same for all quarantined inputs of a source: up to 1,000 per request",
     )
 
 
@@ -365,7 +371,7 @@ RESOURCE = Resource(
     missing=missing,
     listing=Listing(
         read=quarantine,
-        summary="list what could not be verified or read, newest first",
+        summary="list inputs that could not be verified or read, newest first",
         none=none,
         called="quarantined inputs",
         more=WithRoom,
@@ -383,28 +389,33 @@ RESOURCE = Resource(
         less=("times", "size", "came", "kind"),
     ),
     show=Show(
-        find=find, summary="one of them, with its bytes, by its key or the beginning of it", lines=shown, raw=raw_of
+        find=find, summary="show one input with its bytes, by its key or a prefix of it", lines=shown, raw=raw_of
     ),
     verbs=(
         Verb(
             "release",
             release_one,
-            "have its source read it again, and let in what comes out",
+            "let its source read the input again, and take in the resulting events",
             says=told,
             needs_app="yes",
             app_first=True,
             without_app=RELEASE_TAKES,
-            person="release what is in quarantine",
+            person="release a quarantined input",
             apps=released_apps,
             statuses=("422",),
             danger="some",
             bulk=many("release", plan_release),
         ),
         Verb(
-            "discard", discard_one, "nothing comes of it", says=told, danger="some", bulk=many("discard", plan_discard)
+            "discard",
+            discard_one,
+            "drop an input; no event comes of it",
+            says=told,
+            danger="some",
+            bulk=many("discard", plan_discard),
         ),
     ),
-    more="wakeful why ID tells what became of one of them. Without APP, WAKEFUL_APP or app.py is used.",
+    more="`wakeful why ID` explains one input. Without APP, WAKEFUL_APP or app.py is used.",
     takes=TAKES.get,
     in_place=True,
 )

@@ -1,4 +1,4 @@
-"""Reading the quarantine: a page of inputs, and one of them with its bytes. Events read it, too."""
+"""Reading the quarantine: a page of inputs, and one input with its bytes. `events` uses this, too."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def page_of_inputs(
     limit: int = 50,
     after: str | None = None,
 ) -> Page[Quarantined]:
-    """A page of inputs, newest first, and the room that the unverified ones take."""
+    """A page of inputs, newest first, with the space used by unverified inputs."""
     page = await desk.reads.page(InputRow, "page_of_quarantine", app, source, kind, state, limit=limit, after=after)
     removals = await desk.reads.rows(Cut, "list_cut")
     cut = [one for one in removals if app in {None, one["app"]} and source in {None, one["source"]}]
@@ -70,15 +70,15 @@ async def page_of_inputs(
 
 
 async def no_inputs(desk: Desk) -> str:
-    """The sentence of an empty listing."""
+    """The message for an empty listing."""
     first = await page_of_inputs(desk, limit=1)
     some = first.items or first.last
-    return "nothing like that is in quarantine" if some else "nothing is in quarantine, and nothing ever was"
+    return "no matching input is in quarantine" if some else "the quarantine is empty and always was"
 
 
 async def input_of(desk: Desk, identifier: str) -> dict[str, Any] | None:
-    """One input with its headers and its bytes, by its key or the beginning of it, or by its event's id. PayloadTampered if its
-    bytes or headers are not those that came.
+    """One input with its headers and bytes, by its key, a prefix of it, or its event's id. Raises NotFound if several keys match,
+    PayloadTampered if bytes or headers were changed in the store.
     """
     rows = await _rows(desk, identifier)
     if not rows:
@@ -86,7 +86,7 @@ async def input_of(desk: Desk, identifier: str) -> dict[str, Any] | None:
         rows = [row for event in events for row in await _rows(desk, event[1])][:1]
     exact = [row for row in rows if row[1] == identifier]
     if len(rows) > 1 and not exact:
-        message = f"{identifier} is the beginning of more than one key in quarantine: give more of it"
+        message = f"{identifier} matches more than one key in quarantine: give more characters"
         raise NotFound(message)
     found = (exact or rows)[:1]
     refuse_to_act_on(found)
@@ -103,7 +103,7 @@ async def _rows(desk: Desk, identifier: str) -> list[Row]:
 
 
 def quarantined_of(row: InputRow) -> Quarantined:
-    """An input as every listing shows it."""
+    """An input as listings show it."""
     became = row["became_key"]
     nested = {
         "became": None if became is None else {"key": became, "events": row["made"]},

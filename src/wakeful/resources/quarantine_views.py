@@ -1,4 +1,4 @@
-"""What is in quarantine, as the outside sees it."""
+"""Views of quarantined inputs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from wakeful.stores.verbs.quarantine_room import WhyCut
 from wakeful.stores.verbs.take_in import QuarantineKind
 
 State = Literal["kept", "released", "discarded"]
-BECAUSE = {"bytes": "the unverified took too much room", "days": "they were too old"}
+BECAUSE = {"bytes": "unverified inputs took too much space", "days": "they were too old"}
 
 
 class Became(TypedDict):
-    """The event that was made of an input, and how many there were."""
+    """The first event made of an input, and the number of events."""
 
     key: str
     events: int
 
 
 class EventName(TypedDict):
-    """The event by which an input is known."""
+    """The event that stands for an input."""
 
     source: str
     id: str
@@ -39,8 +39,8 @@ class Quarantined(TypedDict):
     kind: QuarantineKind
     state: State
     reason: str | None
-    size: Annotated[Count, About("Bytes")]
-    came: Annotated[Count, About("How often")]
+    size: Annotated[Count, About("Size in bytes")]
+    came: Annotated[Count, About("How often it arrived")]
     first_at: Moment
     became: Annotated[Became | None, About("The first event made of it")]
     settled_by: str | None
@@ -50,42 +50,42 @@ class Quarantined(TypedDict):
 
 
 class QuarantinedDetail(Quarantined):
-    """An input with what came along, and its bytes: both null once they were removed."""
+    """An input with its headers and bytes: both null once removed."""
 
-    headers: Annotated[dict[str, Any] | None, About("What came along, without credentials")]
-    raw: Annotated[str | None, InBase64(), About("The bytes as they came")]
+    headers: Annotated[dict[str, Any] | None, About("Headers, without credentials")]
+    raw: Annotated[str | None, InBase64(), About("The original bytes")]
     form: NotRequired[
-        Annotated[str | None, About("raw, event (read by its source, and written down by Wakeful), or null: not known")]
+        Annotated[str | None, About("raw, event (read by its source and serialized by Wakeful), or null: unknown")]
     ]
 
 
 class Cut(TypedDict):
-    """What was removed of the unverified of a source."""
+    """Unverified inputs of a source that were removed."""
 
     app: str
     source: str
     why: WhyCut
     count: Count
     bytes: Count
-    since: Annotated[Moment, About("When the first was removed")]
+    since: Annotated[Moment, About("When the first one was removed")]
     last_at: Moment
 
 
 class Room(TypedDict):
-    """The room that the unverified take."""
+    """Space used by unverified inputs."""
 
-    held: Annotated[Count, About("Bytes that the unverified take now")]
-    cut: Annotated[list[Cut], About("What was removed of them, so that they stay below their ceiling")]
+    held: Annotated[Count, About("Bytes used by unverified inputs now")]
+    cut: Annotated[list[Cut], About("Inputs that were removed to stay below the limit")]
 
 
 class WithRoom(TypedDict):
-    """What a page tells beside its inputs."""
+    """What a page contains besides its inputs."""
 
     unverified: Room
 
 
 class EndedInput(TypedDict):
-    """What became of an input."""
+    """The result of releasing or discarding an input."""
 
     key: str
     state: State
@@ -93,25 +93,25 @@ class EndedInput(TypedDict):
 
 
 class StillWrong(TypedDict):
-    """Why inputs still cannot be taken in, and how many."""
+    """A reason why inputs still cannot be taken in, and how many."""
 
     reason: str
     count: Count
 
 
 class EndedInputs(TypedDict, total=False):
-    """What releasing or discarding many would do, or did."""
+    """The plan or the result of releasing or discarding many inputs."""
 
-    count: Annotated[Count, About("plan: how many wait for a person")]
+    count: Annotated[Count, About("Plan: number of inputs that wait for a person")]
     done: Annotated[Count, About("How many this request released or discarded")]
-    left: Annotated[Count, About("How many are left: send the same again with this `after` until it is 0")]
-    after: Annotated[str, About("Where the next request goes on")]
-    known: Annotated[Count, About("Events that had come again meanwhile")]
-    still_wrong: Annotated[Count, About("How many still cannot be taken in, and stay")]
-    reasons: Annotated[list[StillWrong], About("The most frequent reasons why")]
+    left: Annotated[Count, About("How many are left: repeat the request with this `after` until this is 0")]
+    after: Annotated[str, About("Where the next request continues")]
+    known: Annotated[Count, About("Events that had arrived again meanwhile")]
+    still_wrong: Annotated[Count, About("How many still cannot be taken in and stay in quarantine")]
+    reasons: Annotated[list[StillWrong], About("The most frequent reasons")]
 
 
 def removed(one: Cut) -> str:
-    """What was removed of a source, so that the unverified stay below their ceiling."""
+    """A sentence about unverified inputs of a source that were removed to stay below the limit."""
     what = f"{number(one['count'], 'unverified input')} ({in_bytes(one['bytes'])})"
     return f"{plain(one['source'])}: {what} removed since {one['since']}, because {BECAUSE[one['why']]}"

@@ -1,7 +1,7 @@
-"""Redoing: what failed is done again or given up, after a look at what that would mean. Runs and dead letters share this.
+"""Replaying and discarding failed work, with a plan first. Runs and dead letters share this.
 
-replay    one run goes on; many dead runs go on, at a rate; stored events are handed to an agent that did not get them
-discard   a dead run is given up for good, or many are
+replay    resume one run, resume many dead runs at a rate, or hand stored events to an agent that did not receive them
+discard   give up one dead run or many for good
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from wakeful.stores.verbs.redo import RedoRun
 from wakeful.values import to_text
 
 CHECKS = "check against the agents of this app"
-SEE = "GET /v1/dead lists what there is"
+SEE = "GET /v1/dead lists all dead letters"
 
 # one run
 
 Again = Annotated[
     bool,
     Param(
-        "also a run that went well, as a new one of its family",
-        about="also a run that is done, as a new one of its family",
+        "repeat a run even if it succeeded, as a new run of its family",
+        about="repeat a run even if it is done, as a new run of its family",
     ),
 ]
 Data = Annotated[
     Any,
     Param(
-        "with one run: this instead of the event's data; JSON or @file",
-        about="handed to the handler instead of the event's own data",
+        "with one run: data instead of the event's own; JSON or @file",
+        about="data for the handler, instead of the event's own",
         metavar="JSON",
-        alone="--data is for one RUN: these have different payloads",
+        alone="--data is for one RUN: many runs have different payloads",
     ),
 ]
 
@@ -68,12 +68,12 @@ async def redo(
         return None
     if done.refused is not None:
         words = done.refused if desk.by.way == "cli" else done.refused.replace("--again", '"again": true')
-        raise Refused(f"run {run['id']} {words}", kind="not-over", title="This run cannot be redone so")
+        raise Refused(f"run {run['id']} {words}", kind="not-over", title="This run cannot be replayed or discarded now")
     return RedoneRun(run=done.run, was=done.was, confirmed_effects=sum(confirmed_of(run).values()))
 
 
 def stored_data(desk: Desk, run: RunDetail, data: Any) -> str | None:
-    """Data that a person wrote instead of the event's, as it is stored. Refused where the code is known, and it does not fit."""
+    """Edited data as it is stored. Raises Refused if the agent's code is loaded here and the data does not fit."""
     if data is UNSET:
         return None
     try:
@@ -90,7 +90,7 @@ def stored_data(desk: Desk, run: RunDetail, data: Any) -> str | None:
 
 
 def confirmed_of(run: RunDetail) -> Counter[str]:
-    """Which actions a replay would find confirmed and not repeat, and how often."""
+    """Confirmed effects that a replay would reuse, counted by action."""
     return Counter(one["action"] for one in run["effects"] if one["state"] == "confirmed" and not one.get("undoes"))
 
 
@@ -113,7 +113,7 @@ def planned_one(word: str, run: RunDetail) -> RunRedoPlan:
 
 
 def would_one(plan: RunRedoPlan) -> str:
-    return f"{plan['plan']}; {said_confirmed(plan['confirmed_actions'])} would be found and not repeated"
+    return f"{plan['plan']}; {said_confirmed(plan['confirmed_actions'])} would be reused, not repeated"
 
 
 def replayed(done: RedoneRun, run: RunDetail, given: Mapping[str, Any]) -> Printed:
@@ -121,8 +121,8 @@ def replayed(done: RedoneRun, run: RunDetail, given: Mapping[str, Any]) -> Print
     found = f"; {said_confirmed(confirmed)} will not be repeated" if confirmed else ""
     yield f"run {done['run']}: ready again, was {done['was']}{found}"
     if "data" in given and given["app"] is None:
-        later = f"whether the data fits agent {run['agent']} is checked when the run starts"
-        yield Aside(f"{later}; --app APP checks it at once")
+        later = f"the data is checked against agent {run['agent']} when the run starts"
+        yield Aside(f"{later}; --app APP checks it now")
 
 
 def discarded(done: RedoneRun) -> str:
@@ -142,9 +142,13 @@ OfAgent = Annotated[
 ]
 WithError = Annotated[
     str | None,
-    Param("all dead letters whose error contains this", about="those whose error contains this", metavar="TEXT"),
+    Param(
+        "all dead letters whose error contains this text",
+        about="dead runs whose error contains this text",
+        metavar="TEXT",
+    ),
 ]
-Everything = Annotated[bool, Param("all dead letters", about="all of them", http="all", flag="--all")]
+Everything = Annotated[bool, Param("all dead letters", about="all dead runs", http="all", flag="--all")]
 
 
 async def plan_replays(
@@ -177,14 +181,14 @@ async def planned_many(desk: Desk, word: str, agent: str | None, error: str | No
     choice = Choice(agent, error, last)
     plan = await plan_redo(desk.reads, choice)
     if desk.by.way == "http":
-        # Handed back, so that the next slice does not take again what was replayed in this one and has died once more.
+        # The client returns this, so that the next slice leaves out runs that were replayed in this one and died again.
         more = {"until": time_text(present if last is None else last)}
         return Planned(len(plan.letters), plan.to_json(), (plan, word), more)
     others = len((await plan_redelivery(desk.reads, choice)).letters)
-    also = f"{number(others, 'dead delivery')} like that: `wakeful deliveries {word} --all` is for those"
+    also = f"{number(others, 'dead delivery')}: use `wakeful deliveries {word} --all`"
     if not plan.letters:
         raise NotFound(await no_such(desk, agent, also if others else None))
-    said = [f"only runs; there {'is' if others == 1 else 'are'} also {also}"] if others else []
+    said = [f"this covers runs only; there {'is' if others == 1 else 'are'} also {also}"] if others else []
     confirmed = {"confirmed_effects": sum(plan.confirmed.values())}
     return Planned(len(plan.letters), plan.to_json(), (plan, word), last=confirmed, said=said)
 
@@ -193,12 +197,12 @@ async def no_such(desk: Desk, agent: str | None, also: str | None) -> str:
     known = [] if agent is None else await known_agents(desk.reads)
     if agent is not None and agent not in known:
         guess = did_you_mean(agent, known)
-        return f'no agent "{plain(agent)}" ever had to do with an event here.{guess} See `wakeful dead list`'
-    return f"no dead run is like that, but {also}" if also else "no dead letter is like that: see `wakeful dead list`"
+        return f'no agent "{plain(agent)}" has ever handled an event here.{guess} See `wakeful dead list`'
+    return f"no dead run matches, but {also}" if also else "no dead letter matches: see `wakeful dead list`"
 
 
 async def redo_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progress: Progress) -> int:
-    """The oldest first."""
+    """Replay or discard, oldest first."""
     plan, word = planned.work
     return await redo_letters(
         desk.store,
@@ -227,7 +231,7 @@ def would(planned: Planned, given: Mapping[str, Any]) -> str:
 
 def would_many(planned: Planned, given: Mapping[str, Any], _: Look) -> list[str]:
     found = said_confirmed(planned.work[0].confirmed)
-    return [f"{would(planned, given)}; {found} would be found and not repeated"]
+    return [f"{would(planned, given)}; {found} would be reused, not repeated"]
 
 
 def said_done(done: int, planned: Planned, _: Look) -> list[str]:
@@ -236,7 +240,7 @@ def said_done(done: int, planned: Planned, _: Look) -> list[str]:
 
 
 def also_deliveries(plan: Any) -> Bulk:
-    """Dead deliveries, over HTTP beside dead runs; a shell has `wakeful deliveries` for them."""
+    """Dead deliveries beside dead runs, over HTTP only; the command line has `wakeful deliveries` for them."""
     return copied(deliveries.many(plan), inside="deliveries", things="dead deliveries", in_shell=False)
 
 
@@ -246,19 +250,19 @@ REPLAY = Bulk(
     some=("agent", "error", "everything"),
     many="dead letters",
     done="redone",
-    none=lambda _: f"none of the dead runs is like that: {SEE}",
+    none=lambda _: f"no dead run matches: {SEE}",
     apps=apps_of,
     before=groups_of,
     words=would,
     planned=would_many,
     says=said_done,
     both=Redone,
-    which="which ones? Give a RUN, --agent NAME, --error TEXT or --all",
+    which="no dead letter is selected: give a RUN, --agent NAME, --error TEXT or --all",
     beside_key=True,
     things="dead runs",
     http="POST /v1/replay",
     operation="replay",
-    summary="Replay many dead letters, or hand stored events to an agent: up to 1,000 in one request",
+    summary="Replay many dead letters, or hand stored events to an agent: up to 1,000 per request",
     others=(also_deliveries(deliveries.plan_replays), FEEDING),
 )
 DISCARD = copied(
@@ -266,6 +270,6 @@ DISCARD = copied(
     plan=plan_discards,
     http="POST /v1/discard",
     operation="discard",
-    summary="Give up on many dead letters for good: up to 1,000 in one request",
+    summary="Give up many dead letters for good: up to 1,000 per request",
     others=(also_deliveries(deliveries.plan_discards),),
 )

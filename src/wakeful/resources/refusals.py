@@ -1,4 +1,4 @@
-"""Errors that the functions of a noun raise; each surface makes its own status, exit code and sentence of them."""
+"""Errors that a noun's functions raise; each surface maps them to a status, an exit code and a message."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from wakeful.errors import WakefulError
 
 
 class Refused(WakefulError):
-    """This cannot be done to it now: HTTP answers 409 (or `status`), a shell prints the reason. 422: what was given does not fit,
-    which a shell counts as a wrong call, unless `wrong_call` is False; so it does where `typed` says it with the names of
-    options. `said` are lines that a shell prints before the reason.
-    `answer` is what is answered about it, where it is one of several.
+    """The verb is not possible now: HTTP answers 409 (or `status`), the command line prints the reason.
+
+    422 means that a given value does not fit; the command line exits as for a usage error, unless `wrong_call` is False. `typed`
+    is the message with option names, also a usage error. `said` are lines printed before the reason. `answer` is the JSON for
+    this item if several are handled.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Refused(WakefulError):
 
 
 class Ambiguous(WakefulError):
-    """Several things have this name; `parameter` says which of them is meant."""
+    """Several items have this name; `parameter` is the parameter that selects one."""
 
     def __init__(self, detail: str, parameter: str) -> None:
         super().__init__(detail)
@@ -48,7 +49,7 @@ class Ambiguous(WakefulError):
 
 
 class Unfit(WakefulError):
-    """What was given cannot be read, or does not go together. `typed` says it with the names of options, to a shell."""
+    """A given value cannot be parsed, or values conflict. `typed` is the message with option names, for the command line."""
 
     def __init__(self, detail: str, parameter: str, *, typed: str) -> None:
         super().__init__(detail)
@@ -57,4 +58,4 @@ class Unfit(WakefulError):
 
 
 class NotAllowed(WakefulError):
-    """The actor has no permission for this verb."""
+    """The actor lacks the permission for this verb."""

@@ -1,4 +1,4 @@
-"""Reminders: made, listed, moved and cancelled. Each is a schedule of one occurrence; what became of it, the run that told it knows."""
+"""Reminders: add, list, move and cancel. Each reminder is a schedule with one occurrence; the run that sends it has the result."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from wakeful.triggers import reminders as keeping
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.zones import zone_named
 
-# What a schedule's state is to a reminder; of those that are done, their run says more.
+# The reminder's state for each schedule's state; for a done schedule, its run decides.
 STORED: dict[ReminderState, str] = {"pending": "live", "paused": "paused", "cancelled": "removed"}
-SHORTEST = 4  # of the beginning of an id: r- and two more
-NEEDED = f"it is text of 1 to {keeping.LONGEST_TEXT:,} characters"
+SHORTEST = 4  # shortest prefix of an id: r- and two characters
+NEEDED = f"must be text of 1 to {keeping.LONGEST_TEXT:,} characters"
 
 
 class Reminder(TypedDict):
-    """Something that a channel is told at a time, unless it has happened by itself until then."""
+    """A message sent to a channel at a set time, unless an awaited event arrives first."""
 
     id: str
     app: str
@@ -40,29 +40,29 @@ class Reminder(TypedDict):
     to: Annotated[str, About("The channel")]
     unless: str | None
     where: str | None
-    due_at: Annotated[Moment, About("When it is told")]
+    due_at: Annotated[Moment, About("When it is sent")]
     zone: str
     made_at: Moment
     made_by: str
     changed_at: Moment
     changed_by: str
     told_at: MomentOrNone
-    late: Annotated[str | None, About("How late it was told, if it was late")]
-    run: Annotated[str | None, About("The run that tells it")]
-    reason: Annotated[str | None, About("Why it was not told")]
-    history: NotRequired[Annotated[list[dict[str, Any]], Made(), About("Only where one is asked for")]]
+    late: Annotated[str | None, About("How late it was sent, if it was late")]
+    run: Annotated[str | None, About("The run that sends it")]
+    reason: Annotated[str | None, About("Why it was not sent")]
+    history: NotRequired[Annotated[list[dict[str, Any]], Made(), About("Detail only")]]
 
 
 When = Annotated[
     str,
     Param(
-        "a time in words, like in 20 minutes, tomorrow 9am, 24 dec 18:00",
+        "a time in words, such as in 20 minutes, tomorrow 9am, 24 dec 18:00",
         positional=True,
         metavar="WHEN",
         missing=NEEDED,
     ),
 ]
-Zone = Annotated[str | None, Param("the zone of that time, like Europe/London", metavar="ZONE")]
+Zone = Annotated[str | None, Param("time zone of that time, such as Europe/London", metavar="ZONE")]
 
 # reading
 
@@ -75,7 +75,7 @@ async def reminders(
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Reminder]:
-    """The newest first."""
+    """A page of reminders, newest first."""
     stored, before = None if state is None else STORED.get(state, "done"), cursor_of(after)
     most = min(limit, LONGEST_PAGE)
     size = LONGEST_PAGE if stored == "done" else most + 1
@@ -92,12 +92,12 @@ async def reminders(
 
 
 async def find(desk: Desk, identifier: str) -> Reminder | None:
-    """By its id, or the beginning of it."""
+    """One reminder by its id or a prefix of it. Raises NotFound if several match."""
     upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST else "\x01")
     rows = await desk.reads.fetch("find_reminders", identifier, upper)
     exact = next((row for row in rows if row[2] == identifier), None)
     if exact is None and len(rows) > 1:
-        message = f"{identifier} is the beginning of more than one reminder's id: give more of it"
+        message = f"{identifier} matches more than one reminder: give more characters"
         raise NotFound(message)
     found = exact or (rows[0] if rows else None)
     if found is None:
@@ -114,8 +114,8 @@ async def missing(desk: Desk, identifier: str) -> str:
 
 async def none(desk: Desk, **_: Any) -> str:
     if (await reminders(desk, limit=1)).items:
-        return "no such reminders"
-    return 'no reminders yet. Make one: wakeful remind "in 20 minutes" "call the bank"'
+        return "no matching reminders"
+    return 'no reminders yet. Add one: wakeful remind "in 20 minutes" "call the bank"'
 
 
 async def told(desk: Desk, one: Reminder) -> list[Line]:
@@ -123,22 +123,23 @@ async def told(desk: Desk, one: Reminder) -> list[Line]:
     return [line(plain_lines(sentence)) for sentence in (told or {"story": []})["story"]]
 
 
-# what is done
+# verbs
 
 
 async def make(
     desk: Desk,
     *,
     when: When,
-    text: Annotated[str, Param("what to be reminded of", positional=True, metavar="TEXT", missing=NEEDED)],
-    to: Annotated[str | None, Param("the channel", metavar="CHANNEL")] = None,
+    text: Annotated[str, Param("text of the reminder", positional=True, metavar="TEXT", missing=NEEDED)],
+    to: Annotated[str | None, Param("channel that it is sent to", metavar="CHANNEL")] = None,
     unless: Annotated[
-        str | None, Param("not if an event of this type has come by then", flag="--unless-event", metavar="TYPE")
+        str | None,
+        Param("do not send it if an event of this type arrives first", flag="--unless-event", metavar="TYPE"),
     ] = None,
-    where: Annotated[str | None, Param("CEL: and only one of which this holds", metavar="CEL")] = None,
+    where: Annotated[str | None, Param("CEL condition that the event must meet", metavar="CEL")] = None,
     tz: Zone = None,
     id: Annotated[  # noqa: A002 the field's own name
-        str | None, Param("an id of your own: asking again for the same makes no second one", metavar="ID")
+        str | None, Param("an id of your own; repeating the request adds no second reminder", metavar="ID")
     ] = None,
 ) -> Reminder | None:
     kept = kept_by(desk, await the_app(desk) if desk.code is None else "")
@@ -156,35 +157,35 @@ async def cancel(desk: Desk, one: Reminder) -> Reminder | None:
 
 
 def kept_by(desk: Desk, app: str) -> Any:
-    """What makes and changes reminders: that of the app's code, which knows its channels; else one for the name of an app."""
+    """Adds and changes reminders: through the app's code if it is loaded, which knows its channels; else by the app's name."""
     own = None if desk.code is None else desk.code.reminders
     return keeping.Reminders(app, cast("Any", desk.store)) if own is None else own
 
 
 async def the_app(desk: Desk) -> str:
-    """The one app that works on this store: a reminder needs none of its code."""
+    """The only app of this store. A reminder needs none of its code. Raises if there is not exactly one app."""
     known = await names(desk)
     if len(known) != 1:
         apps = f"several apps ({', '.join(map(plain, known))})" if known else "no app yet"
-        message = f"whose reminder? This store has {apps}"
+        message = f"the reminder needs an app, and this store has {apps}"
         raise Ambiguous(message, "app")
     return known[0]
 
 
 async def changed(desk: Desk, doing: Awaitable[keeping.Reminder]) -> Reminder | None:
-    """What it is now; or why it cannot be."""
+    """The changed reminder. Raises Refused with the reason if the change is not possible."""
     try:
         made = await doing
     except InvalidTime as error:
         raise unfit(
-            error, kind="invalid-time", title="The time is past, can be read in two ways, or is none", field="when"
+            error, kind="invalid-time", title="The time is past, ambiguous or unreadable", field="when"
         ) from None
     except IdempotencyConflict as error:
-        raise unfit(error, kind="id-in-use", title="There is another reminder of that id", field="id") from None
+        raise unfit(error, kind="id-in-use", title="Another reminder has that id", field="id") from None
     except ConfigError as error:
-        raise unfit(error, kind="invalid-reminder", title="There can be no such reminder") from None
+        raise unfit(error, kind="invalid-reminder", title="This reminder is not possible") from None
     except TooLate as error:
-        raise Refused(str(error), kind="too-late", title="It was told or cancelled") from None
+        raise Refused(str(error), kind="too-late", title="The reminder was sent or cancelled") from None
     return await find(desk, made.id)
 
 
@@ -234,9 +235,9 @@ def state_of(stored: str, run: str | None, run_state: str | None, became: Any) -
         case "removed":
             return "cancelled"
     if run is None:
-        return "failed"  # no run came of it: policy said no
+        return "failed"  # no run was made: policy denied it
     if run_state is None:
-        return "over"  # and its run was removed when its retention time was over
+        return "over"  # its run was removed when its retention time was over
     if run_state not in FINAL_RUN_STATES:
         return "telling"
     if run_state != "done":
@@ -257,13 +258,13 @@ def reason_of(state: ReminderState, changed_by: str, became: Any, trouble: str |
 
 
 def change_of(row: Row) -> dict[str, Any]:
-    """A row of `changes_of_schedule`: who did what, and when it was to be told from then on."""
+    """A row of `changes_of_schedule`: who made a change, and the time from then on."""
     _, verb, operator, note, definition, changed_at = row
     due = None if definition is None else to_text(from_json(definition)["rule"]["moment"])
     return {"verb": verb, "by": operator, "note": note, "due_at": due, "at": to_text(changed_at)}
 
 
-# words
+# messages
 
 
 def spoken(one: Reminder) -> str:
@@ -276,7 +277,7 @@ def text_of(one: Reminder) -> str:
 
 
 def understood(one: Reminder) -> str:
-    """What was understood: what it says, and when."""
+    """The reminder as understood: its text and its time."""
     due = datetime.fromisoformat(one["due_at"]).astimezone(zone_named(one["zone"], where=f"reminder {one['id']}"))
     made = keeping.Reminder(one["id"], one["app"], one["text"], one["to"], due, one["unless"], one["where"])
     return plain(made.describe(now()))
@@ -301,12 +302,12 @@ RESOURCE = Resource(
             Column("text", show=lambda one, _: text_of(one), flexible=True),
         ),
     ),
-    show=Show(find=find, summary="one reminder, with its history", told=told),
+    show=Show(find=find, summary="show one reminder with its history", told=told),
     verbs=(
         Verb(
             name="make",
             run=make,
-            summary="make a reminder",
+            summary="add a reminder",
             says=understood,
             of_one=False,
             http="POST ",
@@ -317,7 +318,7 @@ RESOURCE = Resource(
         Verb(
             name="move",
             run=move,
-            summary="give it another time, unless it was told or cancelled",
+            summary="change the time of a reminder that is not yet sent or cancelled",
             says=understood,
             http="PATCH /{key}",
             statuses=("422",),
@@ -325,13 +326,13 @@ RESOURCE = Resource(
         Verb(
             name="cancel",
             run=cancel,
-            summary="it is not told, unless it was",
+            summary="cancel a reminder that is not yet sent",
             says=lambda one: f"reminder {one['id']} is cancelled: {plain(one['text'])}",
             http="DELETE /{key}",
             statuses=("422",),
         ),
     ),
-    more='WHEN is a time in words: "in 20 minutes", "at 3pm", "tomorrow 9:30", "friday 10:00", "24 dec 18:00". What was '
-    "understood is printed; what is past or can be read in two ways is refused.",
+    more='WHEN is a time in words: "in 20 minutes", "at 3pm", "tomorrow 9:30", "friday 10:00", "24 dec 18:00". The time as '
+    "understood is printed; a past or ambiguous time is refused.",
     takes='reminders takes list, show ID, move ID WHEN or cancel ID, like: wakeful reminders move r-7kq3xm "tomorrow 9am"',
 )

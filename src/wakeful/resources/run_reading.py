@@ -1,4 +1,4 @@
-"""Reading runs: a page of them, everything about one, and many at once for an archive."""
+"""Reading runs: a page of a listing, one run in detail, and many in detail for an archive."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wakeful.stores.shown_errors import shown_error
 from wakeful.stores.transaction import Row
 from wakeful.triggers.occurrences import scheduled_summary
 
-SLICE = 20  # runs that are put together in one turn of the event loop
+SLICE = 20  # runs assembled before the event loop gets a turn
 
 
 class RunRow(TypedDict):
@@ -71,7 +71,7 @@ class WholeRow(RunRow):
     parked_for: str | None
 
 
-# The other parts of a run, each with the column of its row by which the query finds them.
+# The queries for the other parts of a run, each with the column of the run's row that is its parameter.
 PARTS = {
     "list_steps": "seq",
     "list_attempts": "seq",
@@ -89,7 +89,7 @@ Parts = Mapping[str, list[Row]]
 
 
 async def page_of_runs(desk: Desk, wanted: RunFilter, *, limit: int = 50, after: str | None = None) -> Page[Run]:
-    """A page of runs, newest first. ValueError for a cursor that was not made here."""
+    """A page of runs, newest first. Raises ValueError for an invalid cursor."""
     most, cursor = min(limit, LONGEST_PAGE), cursor_of(after)
     least, before = await runs_between(desk.reads.fetch, wanted.since, wanted.until)
     name, parameters = wanted.query(least, before if cursor is None else min(before, cursor), most + 1)
@@ -98,13 +98,13 @@ async def page_of_runs(desk: Desk, wanted: RunFilter, *, limit: int = 50, after:
 
 
 async def find_run(desk: Desk, identifier: str) -> RunDetail | None:
-    """Everything about one run, by its id or the unambiguous beginning of it. NotFound if several ids begin so."""
+    """One run in detail, by its id or a prefix of it. Raises NotFound if several ids match."""
     row = await row_of(desk, identifier)
     return None if row is None else await _whole(desk, row, (await _parts(desk, [row]))[0])
 
 
 async def whole_runs(desk: Desk, identifiers: Sequence[str]) -> list[RunDetail | None]:
-    """Everything about many runs, by their ids, in a few queries: each as `find_run` shows it, or None."""
+    """Many runs in detail, by their ids, in a few queries: each as `find_run` returns it, or None."""
     found = await desk.reads.fetch_each("find_runs", [(one, one + "\x01") for one in identifiers])
     rows = [
         next((row for row in views(WholeRow, some) if row["id"] == identifier), None)
@@ -115,12 +115,12 @@ async def whole_runs(desk: Desk, identifiers: Sequence[str]) -> list[RunDetail |
     for number, row in enumerate(rows, start=1):
         whole.append(None if row is None else await _whole(desk, row, next(parts)))
         if number % SLICE == 0:
-            await asyncio.sleep(0)  # other tasks have their turn
+            await asyncio.sleep(0)  # let other tasks run
     return whole
 
 
 async def row_of(desk: Desk, identifier: str) -> WholeRow | None:
-    """By its id, or the beginning of one: `3f2a91` is the first run of its family, `3f2a91.2` came of the second `--again`."""
+    """A run's row by its id or a prefix: `3f2a91` is the first run of its family, `3f2a91.2` the result of the second `--again`."""
     found = await _row_of_id(desk, identifier)
     beginning, dot, generation = identifier.partition(".")
     if found is not None or len(beginning) < SHORTEST_PREFIX:
@@ -191,13 +191,13 @@ async def _whole(desk: Desk, row: WholeRow, parts: Parts) -> RunDetail:
 
 
 def run_of(row: RunRow) -> Run:
-    """A run as every listing shows it."""
+    """A run as listings show it."""
     state = row["state"]
     return Run(
         id=row["id"],
         agent=row["agent"],
         state=state,
-        # tries of the handler: the failures, and the one that is running, went well or was denied
+        # tries of the handler: the failed ones, plus the one that is running, succeeded or was denied
         attempts=row["attempts"] + (state in {"running", "done", "denied"}),
         crashes=row["crashes"],
         reason=row["reason"],
@@ -211,7 +211,7 @@ def run_of(row: RunRow) -> Run:
 
 
 def _flow(row: Row) -> dict[str, Any]:
-    """How a run stands to others of its key: those ahead of it, and those behind a dead letter."""
+    """A run's place among the runs of its key: runs ahead of it, and runs that wait behind a dead letter."""
     key, priority, _, until, _, ahead, first, first_state, behind = row
     return {
         "key": key or None,
@@ -223,7 +223,7 @@ def _flow(row: Row) -> dict[str, Any]:
 
 
 def _with_delivery(outcome: dict[str, Any] | None, deliveries: Sequence[Delivery]) -> dict[str, Any] | None:
-    """The outcome with the state of its deliveries: they arrive after the run is over, so that is looked up, not stored."""
+    """The outcome with the state of its deliveries. Deliveries arrive after the run is over, so their state is not stored with it."""
     if outcome is None:
         return None
     states = {one["state"] for one in deliveries} - {"held", "discarded"}
@@ -232,7 +232,7 @@ def _with_delivery(outcome: dict[str, Any] | None, deliveries: Sequence[Delivery
 
 
 async def _awaited_code(desk: Desk, row: WholeRow) -> Any:
-    """The code that a run belongs to, while the run may have to wait for it; else None."""
+    """The code version that a run may have to wait for; else None."""
     if row["state"] not in {"ready", "waiting"} or row["version"] is None:
         return None
     known = await desk.reads.fetch("versions_of_agent", row["app"], row["agent"])
@@ -241,6 +241,6 @@ async def _awaited_code(desk: Desk, row: WholeRow) -> Any:
 
 
 async def _is_outdated(desk: Desk, seq: int) -> bool:
-    """Whether a held output would save a state over one that was changed since."""
+    """Whether releasing a held output would overwrite a state that has changed since."""
     rows = await desk.reads.fetch("state_of_held", seq)
     return any(from_json(change)["version"] != version for change, version in rows)

@@ -1,4 +1,4 @@
-"""The steps of a run, and the changes of code that are noted among them."""
+"""The steps of a run, and the code changes recorded among them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wakeful.stores.transaction import Row
 
 
 def step_of(row: Row, misfit: Row | None = None) -> dict[str, Any]:
-    """A step as a run shows it. `misfit` is an event that its condition could not be evaluated for: (its id, why)."""
+    """A step as a run shows it. `misfit` is (event id, reason) of an event that its condition could not be evaluated for."""
     name, state, tries, attempt, arguments, result, error, started, finished, key = row
     return {
         "name": name,
@@ -34,7 +34,7 @@ def step_of(row: Row, misfit: Row | None = None) -> dict[str, Any]:
 
 
 def awaited(result: str | None, misfit: Row | None) -> Any:
-    """The wait of a step, as it was stored."""
+    """What a waiting step waits for."""
     told = json_of(result)
     if misfit is not None:
         told["misfit"] = {"event": misfit[0], "reason": misfit[1]}
@@ -42,7 +42,7 @@ def awaited(result: str | None, misfit: Row | None) -> Any:
 
 
 def until_of(state: str, result: str | None) -> int | None:
-    """When a step goes on. None for a note that was tampered with, too, so that its run can still be shown."""
+    """When a step resumes. None also for a tampered record, so that its run can still be shown."""
     if state not in {"retrying", "waiting"}:
         return None
     told = json_of(result)
@@ -51,7 +51,7 @@ def until_of(state: str, result: str | None) -> int | None:
 
 
 def change_of(steps: list[Row]) -> dict[str, Any] | None:
-    """The changes of code under a run, the last one in front; None if there was none."""
+    """The code changes during a run, with the last one at the top level; None if there was none."""
     notes = {step[9]: from_json(step[5]) for step in steps if step[1] == "fact" and step[9] == "not asked for"}
     changes = changes_of(steps)
     if not notes and not changes:
@@ -67,7 +67,7 @@ def change_of(steps: list[Row]) -> dict[str, Any] | None:
 
 
 def changes_of(steps: list[Row]) -> list[dict[str, Any]]:
-    """Each change of code under a run, in order."""
+    """Each code change during a run, in order."""
     found = [
         (int(step[9].removeprefix("version") or 1), from_json(step[5]), step[7])
         for step in steps
@@ -86,7 +86,9 @@ def changes_of(steps: list[Row]) -> list[dict[str, Any]]:
 
 
 def began_with(version: str | None, steps: list[Row]) -> str | None:
-    """The version whose records a run follows: that of its first start, unless it was restarted or a person agreed to newer code."""
+    """The code version that a run's records follow: that of its first start, unless the run was restarted or an operator accepted
+    newer code.
+    """
     changes = changes_of(steps)
     if version is None or not changes:
         return None if version is None else version.lstrip("~")

@@ -1,4 +1,4 @@
-"""Views of runs: a run in a listing, everything about one, and the answers of its verbs, with every key and its type."""
+"""Views of runs: a run in a listing, a run in detail, and the answers of verbs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Failure = Annotated[dict[str, Any] | None, AsError(), About("type, message, fail
 
 
 class EventOfRun(TypedDict):
-    """The event that a run is about."""
+    """The event that a run handles."""
 
     source: str
     id: str
@@ -24,55 +24,55 @@ class EventOfRun(TypedDict):
 
 
 class Run(TypedDict):
-    """A run, as every listing shows it."""
+    """A run, as listings show it."""
 
-    id: Annotated[str, About("Its id", example="22290ae6d7fc693079e167a06b")]
+    id: Annotated[str, About("Id of the run", example="22290ae6d7fc693079e167a06b")]
     agent: str
     state: RunState
-    attempts: Annotated[int, About("Tries of the handler")]
-    crashes: Annotated[Count, About("How often the process died that worked on it")]
-    reason: Annotated[str | None, About("Why it is in this state")]
+    attempts: Annotated[int, About("How often the handler was tried")]
+    crashes: Annotated[Count, About("How often a process died while running it")]
+    reason: Annotated[str | None, About("Why the run is in this state")]
     event: EventOfRun
     created_at: Moment
     started_at: MomentOrNone
     finished_at: MomentOrNone
-    due_at: Annotated[MomentOrNone, About("Ready or waiting: when it goes on at the latest")]
+    due_at: Annotated[MomentOrNone, About("Ready or waiting: the latest time at which it resumes")]
     app: str
 
 
 class WholeEventOfRun(EventOfRun):
-    """The event that a run is about, with its data."""
+    """The event that a run handles, with its data."""
 
     key: str
     data: Any
 
 
 class Member(EventOfRun, total=False):
-    """One of the events that a run is over. Of a run over one event, its data is in `event`."""
+    """One of the events of a batch. If a run handles one event, its data is in `event`."""
 
     key: str
     data: Any
 
 
 class Chain(TypedDict):
-    """Where the run's event stands in a chain of events that runs caused."""
+    """The position of the run's event in a chain of events caused by runs."""
 
     depth: Count
-    path: Annotated[list[str], About("Agents, the first one first")]
+    path: Annotated[list[str], About("Agents, in order")]
     shown: str
-    began_with: Annotated[str | None, About("The id of the first event")]
-    written_by: Annotated[str | None, About("The run that wrote what the event tells of")]
+    began_with: Annotated[str | None, About("Id of the first event")]
+    written_by: Annotated[str | None, About("The run that wrote the file or record that the event reports")]
 
 
-# `for` is a word of Python: this class cannot be written as the others are.
+# `for` is a Python keyword, so this class needs the functional syntax.
 Scheduled = TypedDict(
     "Scheduled",
     {
         "schedule": str,
-        "for": Annotated[MomentOrNone, About("The time that it was due at")],
-        "late": Annotated[float | None, About("Seconds; null before it starts")],
+        "for": Annotated[MomentOrNone, About("The occurrence that it was started for")],
+        "late": Annotated[float | None, About("Seconds late; null before it starts")],
         "covers_from": MomentOrNone,
-        "instants": Annotated[int, About("How many it covers")],
+        "instants": Annotated[int, About("Number of occurrences it covers")],
     },
 )
 
@@ -86,7 +86,7 @@ class Called(TypedDict):
 
 
 class Ahead(TypedDict):
-    """The runs of its key that a run waits for."""
+    """Runs of the same key that a run waits for."""
 
     count: int
     run: str | None
@@ -94,13 +94,13 @@ class Ahead(TypedDict):
 
 
 class Edited(TypedDict):
-    """The data that a person gave it instead of the event's."""
+    """Data that an operator gave instead of the event's."""
 
     data: Any
 
 
 class Cancel(TypedDict):
-    """A person's wish that it stops."""
+    """An operator's request to cancel."""
 
     by: str | None
     note: str | None
@@ -108,7 +108,7 @@ class Cancel(TypedDict):
 
 
 class CodeChange(TypedDict):
-    """One change of code under a run."""
+    """A change of code during a run."""
 
     was: str | None
     now: str | None
@@ -118,17 +118,17 @@ class CodeChange(TypedDict):
 
 
 class Change(TypedDict):
-    """What is noted of a run that met other code than it began with."""
+    """The record of a run that resumed on other code than it started with."""
 
     was: str | None
     now: str | None
     restarted: bool
-    not_asked_for: Annotated[list[Any], About("Steps with a record that the new code did not ask for")]
+    not_asked_for: Annotated[list[Any], About("Recorded steps that the new code did not call")]
     changes: list[CodeChange]
 
 
 class OtherCode(TypedDict):
-    """Code that living processes have."""
+    """A code version that live processes have."""
 
     version: str
     since: MomentOrNone
@@ -136,29 +136,29 @@ class OtherCode(TypedDict):
 
 
 class AwaitedCode(TypedDict):
-    """The code that a run belongs to, while not all living processes have it."""
+    """The code version that a run needs, while not all live processes have it."""
 
     version: str
-    live: Annotated[bool, About("A living process has it")]
+    live: Annotated[bool, About("Whether a live process has it")]
     others: list[OtherCode]
 
 
 class StepOfRun(TypedDict):
-    """A step."""
+    """A step of a run."""
 
     name: str
     state: Literal["done", "failed", "retrying", "waiting"]
     tries: Count
     attempt: int
-    arguments: Annotated[Any, About("JSON; a text with … at its end, where it was cut")]
+    arguments: Annotated[Any, About("JSON; if it was cut, a text that ends with …")]
     result: Any
     error: Failure
-    failures: Annotated[list[dict[str, Any]], About("Earlier tries that failed")]
+    failures: Annotated[list[dict[str, Any]], About("Earlier failed tries")]
     started_at: MomentOrNone
     finished_at: MomentOrNone
     duration: Annotated[float, About("Seconds")]
-    due_at: Annotated[MomentOrNone, About("Retrying or waiting: when it goes on")]
-    waits_for: Annotated[Any, About("Waiting: for what")]
+    due_at: Annotated[MomentOrNone, About("Retrying or waiting: when it resumes")]
+    waits_for: Annotated[Any, About("Waiting: what it waits for")]
     key: str
 
 
@@ -174,7 +174,7 @@ class AttemptOfRun(TypedDict):
 
 
 class Remedy(TypedDict):
-    """What a person did to the run."""
+    """An operator's action on the run."""
 
     verb: str
     operator: str | None
@@ -191,49 +191,49 @@ class OutcomeOfRun(TypedDict):
     verification: Literal["passed", "failed", "none"]
     commit: Literal["committed", "held", "none"]
     delivery: Literal["delivered", "failed", "pending", "none"]
-    silent_by_choice: Annotated[bool, About("It had nothing to say, and said so")]
+    silent_by_choice: Annotated[bool, About("The handler chose to send nothing")]
 
 
 class RunDetail(Run):
-    """Everything about one run."""
+    """One run in detail."""
 
     root: Annotated[str, About("The first run of its family")]
     chain: Chain | None
-    scheduled: Annotated[Scheduled | None, About("Of a run that a schedule started")]
+    scheduled: Annotated[Scheduled | None, About("Set if a schedule started the run")]
     parent: Annotated[str | None, About("The run that called it with run.call")]
     children: Annotated[list[Called], About("Runs that it called")]
     event: WholeEventOfRun  # type: ignore[misc]  # the same with its data
-    events: Annotated[list[Member], About("All that it is over; one, unless batch=")]
-    key: Annotated[str | None, About("Runs of one key go in order")]
+    events: Annotated[list[Member], About("All events that it handles; one, unless batch= is used")]
+    key: Annotated[str | None, About("Runs of the same key run in order")]
     priority: int | None
-    gathers_until: Annotated[MomentOrNone, About("Until then it waits for more events, or for a newer one")]
-    ahead: Annotated[Ahead | None, About("Runs of its key that it waits for")]
-    behind: Annotated[int | None, About("Of a dead letter: how many runs of its key wait for a person")]
+    gathers_until: Annotated[MomentOrNone, About("It waits until then for more events, or for a newer one")]
+    ahead: Annotated[Ahead | None, About("Runs of the same key that it waits for")]
+    behind: Annotated[int | None, About("Dead letter: how many runs of its key are blocked behind it")]
     edited: Edited | None
-    owner: Annotated[str | None, About("The process that works on it")]
+    owner: Annotated[str | None, About("The process that runs it")]
     parked_for: Annotated[str | None, About("Parked: the dependency that is down")]
-    token: Annotated[Count, About("Rises with each claim")]
+    token: Annotated[Count, About("Increases with each claim")]
     expires_at: MomentOrNone
-    version: Annotated[str | None, About("Of the code that it began with")]
+    version: Annotated[str | None, About("Code version that it started with")]
     cancel: Cancel | None
     change: Change | None
     awaits_code: AwaitedCode | None
     steps: list[StepOfRun]
-    history: Annotated[list[AttemptOfRun], About("Every claim of it")]
-    remedies: Annotated[list[Remedy], About("What people did to it")]
+    history: Annotated[list[AttemptOfRun], About("Every claim of the run")]
+    remedies: Annotated[list[Remedy], About("Operators' actions on the run")]
     effects: list[Effect]
     decisions: list[Decision]
     deliveries: list[Delivery]
     output: Any
     error: Failure
     outdated: Annotated[
-        bool, About("A held output that cannot be released: it would save a state that was changed since")
+        bool, About("The held output cannot be released: it would overwrite a state that has changed since")
     ]
-    outcome: Annotated[OutcomeOfRun | None, About("How it ended")]
+    outcome: Annotated[OutcomeOfRun | None, About("How the run ended")]
 
 
 class LaterRun(TypedDict):
-    """Another run of the same family: it was done again, or forked."""
+    """Another run of the same family: a repetition or a fork."""
 
     id: str
     state: RunState
@@ -241,19 +241,19 @@ class LaterRun(TypedDict):
     forked: Flag
 
 
-# what verbs answer
+# answers of verbs
 
 
 class RedoneRun(TypedDict):
-    """A run that goes on, or was given up."""
+    """A run that was replayed or discarded."""
 
-    run: Annotated[str, About("Another one than was named, where it is done again")]
+    run: Annotated[str, About("A new run's id if a finished run is repeated")]
     was: str
-    confirmed_effects: Annotated[Count, About("How many are found, and not repeated")]
+    confirmed_effects: Annotated[Count, About("Confirmed effects that are reused, not repeated")]
 
 
 class Released(TypedDict):
-    """What a release let out."""
+    """What a release published."""
 
     run: str
     was: str
@@ -262,7 +262,7 @@ class Released(TypedDict):
 
 
 class CancelledRun(TypedDict):
-    """What a run was, and what it is now that a person wants it to stop."""
+    """The state of a run before and after a request to cancel."""
 
     run: str
     was: str
@@ -270,63 +270,63 @@ class CancelledRun(TypedDict):
 
 
 class ForkedRun(TypedDict):
-    """A run that begins in the middle of another."""
+    """A run forked from another."""
 
     run: str
     was: str
-    kept: Annotated[list[str], About("Steps whose results it has")]
+    kept: Annotated[list[str], About("Steps whose results it keeps")]
 
 
 class ForkPlan(TypedDict):
-    """What a fork would keep, ready to be edited."""
+    """What a fork would keep, ready to edit."""
 
     data: Any
-    steps: Annotated[dict[str, Any], About("Results by the names of steps")]
+    steps: Annotated[dict[str, Any], About("Results by step name")]
 
 
 class RunRedoPlan(TypedDict):
-    """What would be done to one run."""
+    """The plan of replaying or discarding one run."""
 
     plan: str
     count: Count
-    confirmed_effects: Annotated[Count, About("How many would be found and not repeated")]
-    confirmed_actions: Annotated[dict[str, Count], About("Of which actions")]
+    confirmed_effects: Annotated[Count, About("Confirmed effects that would be reused, not repeated")]
+    confirmed_actions: Annotated[dict[str, Count], About("The same, by action")]
 
 
 class DeadGroup(TypedDict):
-    """Dead letters that failed alike: runs of one agent, deliveries to one channel, or inputs of one source."""
+    """Dead letters with the same failure: runs of one agent, deliveries to one channel, or inputs of one source."""
 
     kind: Literal["run", "delivery", "input"]
-    error: NotRequired[Annotated[str, About("Of runs and deliveries: what they have in common")]]
+    error: NotRequired[Annotated[str, About("Runs and deliveries: the error they have in common")]]
     count: Count
     last_at: str | None
-    newest_error: Annotated[str | None, About("What the newest of them says")]
-    agent: NotRequired[Annotated[str, About("Of runs")]]
-    confirmed_effects: NotRequired[Annotated[Count, About("Of runs: what a replay would not repeat")]]
+    newest_error: Annotated[str | None, About("The newest one's error")]
+    agent: NotRequired[Annotated[str, About("Runs only")]]
+    confirmed_effects: NotRequired[Annotated[Count, About("Runs: confirmed effects that a replay would not repeat")]]
     runs: NotRequired[list[str]]
-    channel: NotRequired[Annotated[str, About("Of deliveries")]]
+    channel: NotRequired[Annotated[str, About("Deliveries only")]]
     deliveries: NotRequired[list[str]]
-    app: NotRequired[Annotated[str, About("Of inputs")]]
-    source: NotRequired[Annotated[str, About("Of inputs")]]
-    quarantined: NotRequired[Annotated[str, About("Of inputs: unverified or unreadable")]]
-    newest: NotRequired[Annotated[str, About("Of inputs: the key of the newest")]]
+    app: NotRequired[Annotated[str, About("Inputs only")]]
+    source: NotRequired[Annotated[str, About("Inputs only")]]
+    quarantined: NotRequired[Annotated[str, About("Inputs: unverified or unreadable")]]
+    newest: NotRequired[Annotated[str, About("Inputs: key of the newest")]]
 
 
-# `from` is a word of Python: this class cannot be written as the others are.
+# `from` is a Python keyword, so this class needs the functional syntax.
 Redone = TypedDict(
     "Redone",
     {
-        "count": Annotated[Count, About("plan of a filter: how many dead letters")],
+        "count": Annotated[Count, About("Plan of a filter: number of dead letters")],
         "groups": list[DeadGroup],
-        "confirmed_effects": Annotated[Count, About("How many would be found and not repeated")],
-        "confirmed_actions": Annotated[dict[str, Count], About("Of which actions")],
-        "events": Annotated[Count, About("plan of events: how many are like that")],
-        "new": Annotated[Count, About("How many of them the agent has not had")],
-        "redone": Annotated[Count, About("How many this request did")],
-        "left": Annotated[Count, About("How many are left: send the same again until it is 0")],
+        "confirmed_effects": Annotated[Count, About("Confirmed effects that would be reused, not repeated")],
+        "confirmed_actions": Annotated[dict[str, Count], About("The same, by action")],
+        "events": Annotated[Count, About("Plan of events: number of matching events")],
+        "new": Annotated[Count, About("How many of them the agent has not received")],
+        "redone": Annotated[Count, About("How many this request handled")],
+        "left": Annotated[Count, About("How many are left: repeat the request until this is 0")],
         "already_had": Count,
         "denied": Count,
-        "until": Annotated[str, About("Give this as filter.until of the next request")],
+        "until": Annotated[str, About("Pass this as filter.until of the next request")],
         "from": str,
         "to": str,
     },

@@ -1,4 +1,4 @@
-"""One run or one delivery, for the person who must decide about it: what failed, with which data, what was done, what can be done now."""
+"""One run or delivery, as `wakeful dead show` prints it: the failure, its data, its effects, and the commands that help now."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from wakeful.resources.failures import failure_lines
 from wakeful.resources.words import Look, Span, clock_time, cut, in_json, line, number, plain, plain_lines
 
 SHOWN_OF_A_VALUE = 2_000
-SHOWN_OF_A_TRACEBACK = 6  # its last lines
+SHOWN_OF_A_TRACEBACK = 6  # the last lines of a traceback
 
-Spoken = tuple[tuple[Span, ...], str]  # a line, and its style
+Spoken = tuple[tuple[Span, ...], str]  # a line and its style
 
 
 def show_run(run: Mapping[str, Any], look: Look) -> Printed:
@@ -20,9 +20,9 @@ def show_run(run: Mapping[str, Any], look: Look) -> Printed:
 
 
 def show_letter(run: Mapping[str, Any], look: Look) -> Printed:
-    """As a dead letter, which it may not be any more."""
+    """The lines of a run, which may no longer be a dead letter."""
     name = plain(run["id"])
-    other = ((f"It is no dead letter; `wakeful why {name}` tells its story",), "dim")
+    other = ((f"It is not a dead letter; `wakeful why {name}` explains it",), "dim")
     story = story_of(run) if run["state"] == "dead" else [other]
     return [line(*spans, style=style, whole=look.piped) for spans, style in (*about_run(run), *story)]
 
@@ -54,7 +54,7 @@ def story_of(run: Mapping[str, Any]) -> Iterator[Spoken]:
     name = plain(run["id"])
     if run["state"] == "dead":
         yield from commands(what_can_be_done(run))
-    yield (f"`wakeful why {name}` tells its story, `wakeful trace {name}` each step",), "dim"
+    yield (f"`wakeful why {name}` explains it, `wakeful trace {name}` shows each step",), "dim"
 
 
 def times_of(run: Mapping[str, Any]) -> str:
@@ -66,16 +66,16 @@ def times_of(run: Mapping[str, Any]) -> str:
 
 
 def what_can_be_done(run: Mapping[str, Any]) -> dict[str, str]:
-    """Commands about a dead run, and what each means."""
+    """The commands that apply to a dead run, each with its meaning."""
     name = plain(run["id"])
     confirmed = [one["action"] for one in run["effects"] if one["state"] == "confirmed" and not one["undoes"]]
-    found = f", and finds {number(len(confirmed), 'confirmed effect')} instead of repeating" if confirmed else ""
-    words = {f"replay {name}": f"lets it go on{found}", f"replay {name} --data JSON": "the same, with other data"}
+    found = f", reusing {number(len(confirmed), 'confirmed effect')}" if confirmed else ""
+    words = {f"replay {name}": f"resumes it{found}", f"replay {name} --data JSON": "resumes it with other data"}
     failed = next((step["name"] for step in run["steps"] if step["state"] == "failed"), None)
     if failed:
-        words[f"fork {name} --from {plain(failed)}"] = "a new run from that step on, with edited results before it"
-    words[f"cancel {name}"] = "undoes what it did, and ends it" if confirmed else "ends it"
-    words[f"dead discard {name}"] = "gives it up, and leaves what it did"
+        words[f"fork {name} --from {plain(failed)}"] = "starts a new run at that step, with edited earlier results"
+    words[f"cancel {name}"] = "undoes its effects and ends it" if confirmed else "ends it"
+    words[f"dead discard {name}"] = "gives it up; its effects stay"
     return words
 
 
@@ -83,7 +83,7 @@ def about_delivery(delivery: Mapping[str, Any]) -> Iterator[Spoken]:
     name = plain(delivery["id"])
     yield (("delivery ", "dim"), (name, "bold"), "  ", (delivery["state"], "state")), ""
     yield (plain(f"to channel {delivery['channel']}, of agent {delivery['agent']}, run {delivery['run']}"),), ""
-    settled = f", settled {clock_time(delivery['settled_at'])}" if delivery["settled_at"] else ""
+    settled = f", ended {clock_time(delivery['settled_at'])}" if delivery["settled_at"] else ""
     yield (f"committed {clock_time(delivery['committed_at'])}, {number(delivery['tries'], 'try')}{settled}",), "dim"
     if delivery["reason"]:
         yield (f"because: {plain(delivery['reason'])}",), ""
@@ -99,10 +99,10 @@ def about_error(error: Mapping[str, Any] | None) -> Iterator[Spoken]:
     if not error:
         return
     yield ("error: " + "\n".join(failure_lines(error)),), "red"
-    repeated = max(1, len(str(error.get("message") or "").rstrip().splitlines()))  # it ends with the error
+    repeated = max(1, len(str(error.get("message") or "").rstrip().splitlines()))  # the traceback ends with the error
     trace = str(error.get("traceback") or "").rstrip().splitlines()[:-repeated]
     shown = trace[-SHOWN_OF_A_TRACEBACK:]
-    # Cut in the middle of a frame, the rest of that frame says nothing without its place.
+    # Start at a whole frame: the rest of a cut frame means nothing without its file and line.
     first = next((place for place, one in enumerate(shown) if one.startswith('  File "')), 0)
     if shown:
         yield (plain_lines("\n".join(shown[first:])),), "dim"

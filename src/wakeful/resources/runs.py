@@ -1,10 +1,10 @@
-"""Runs: what agents do about events, and what people do about runs.
+"""Runs: one agent's work on one event, and the verbs that operators use on runs.
 
-replay    one that is over goes on; many dead ones, and stored events (`resources.redo`)
-discard   a dead one is given up for good
-cancel    one that is not over stops at its next step, and what it did is undone
-release   a held output goes out as it is
-fork      a new run of the same family, from a step on
+replay    resume a run that is over; also many dead runs, and stored events (`resources.redo`)
+discard   give up a dead run for good
+cancel    stop a run at its next step and undo its effects
+release   publish a held output as it is
+fork      start a new run of the same family from a given step
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from wakeful.values import arguments_of
 
 WIDE = 100
 NARROW = 70
-A_TIME = "RFC 3339, a date, how long ago (2h) or in words (yesterday 9am)"
+A_TIME = "RFC 3339, a date, an age (2h) or words (yesterday 9am)"
 
 # looking
 
@@ -48,7 +48,7 @@ async def runs(
     *,
     agent: Annotated[str | None, Param("only runs of this agent", metavar="NAME")] = None,
     state: Annotated[RunState | None, Param("only runs in this state", metavar="STATE")] = None,
-    held: Annotated[bool, Param("only runs that wait for a person, with what they wait for")] = False,
+    held: Annotated[bool, Param("only runs that wait for a person, with the reason")] = False,
     event: Annotated[
         str | None,
         Param(
@@ -60,7 +60,7 @@ async def runs(
     subject: Annotated[
         str | None,
         Param(
-            "only runs of events with this subject, like an order's number",
+            "only runs of events with this subject, such as an order number",
             about="only runs of events with this subject",
             metavar="TEXT",
         ),
@@ -69,25 +69,23 @@ async def runs(
     trace: Annotated[
         str | None,
         Param(
-            "only runs of this trace: its id, 6 characters of it or more, or a traceparent",
-            about="only runs of this trace: its id, the beginning of it, or a traceparent",
+            "only runs of this trace: its id, a prefix of at least 6 characters, or a traceparent",
+            about="only runs of this trace: its id, a prefix of it, or a traceparent",
             metavar="ID",
         ),
     ] = None,
     since: Annotated[
         str | None,
         Param(
-            "only runs that were made since then, like 2h or yesterday",
-            about=f"only runs that were made since then: {A_TIME}",
+            "only runs created at or after this time, such as 2h or yesterday",
+            about=f"only runs created at or after this time: {A_TIME}",
             metavar="TIME",
         ),
     ] = None,
     until: Annotated[
         str | None,
         Param(
-            "only runs that were made before then",
-            about=f"only runs that were made before then: {A_TIME}",
-            metavar="TIME",
+            "only runs created before this time", about=f"only runs created before this time: {A_TIME}", metavar="TIME"
         ),
     ] = None,
     limit: Limit = 50,
@@ -110,7 +108,7 @@ async def runs(
 
 
 async def moment_of(desk: Desk, text: str | None, name: str) -> int | None:
-    """A time that was given, by the store's clock."""
+    """A given time in microseconds, relative to the store's clock. Raises Unfit if it cannot be parsed."""
     if text is None:
         return None
     try:
@@ -120,7 +118,7 @@ async def moment_of(desk: Desk, text: str | None, name: str) -> int | None:
 
 
 async def find(desk: Desk, key: str) -> RunDetail | None:
-    """By its id, or the unambiguous beginning of it."""
+    """One run by its id or an unambiguous prefix of it."""
     return await find_run(desk, key)
 
 
@@ -129,7 +127,7 @@ async def missing(_: Desk, key: str) -> str:
 
 
 def no_run(identifier: str) -> str:
-    """What a shell says of a run that is not there."""
+    """The command line's message for an unknown run."""
     more = f"; give {SHORTEST_PREFIX} characters of its id or more" if len(identifier) < SHORTEST_PREFIX else ""
     more += "; a delivery is replayed by `wakeful deliveries replay ID`" if "-" in identifier else ""
     return f'there is no run "{plain(identifier)}": see `wakeful runs`{more}'
@@ -137,12 +135,12 @@ def no_run(identifier: str) -> str:
 
 async def none(desk: Desk, **_: Any) -> str:
     if sum((await count_runs(desk.reads)).values()):
-        return "no runs like that"
+        return "no matching runs"
     return "no runs yet. Send an event with `wakeful emit APP TYPE`, or run an agent with `wakeful run APP AGENT`."
 
 
 def note_of(run: Run) -> str:
-    """Why it is as it is."""
+    """Why the run is in its state, after its number of crashes."""
     crashed = f"{run['crashes']} crashed; " if run["crashes"] else ""
     return plain(f"{crashed}{run['reason'] or ''}".removesuffix("; "))
 
@@ -151,12 +149,12 @@ def room_for_notes(found: Sequence[Run]) -> int:
     return max(WIDE, 3 * max(len(note_of(run)) for run in found))
 
 
-# what is held
+# held runs
 
 
 async def what_is_held(desk: Desk, found: Sequence[Run], given: Mapping[str, Any], look: Look) -> Printed:
-    """What a person must settle, why, and how: effects that may have happened, outputs that did not pass their checks, payloads that
-    were tampered with, and runs that are held for something else, like changed code.
+    """What waits for a person, why, and how to go on: effects that may have happened, outputs that failed their checks, tampered
+    payloads, and runs held for other reasons, such as changed code.
     """
     if not given.get("held") and given.get("state") != "held":
         return ()
@@ -167,7 +165,7 @@ async def what_is_held(desk: Desk, found: Sequence[Run], given: Mapping[str, Any
     tampered = [run for run in found if held_for_tampering(run["reason"])]
     others = [run for run in found if run["id"] not in waiting and run not in tampered]
     details = {run["id"]: await find(desk, run["id"]) for run in others}
-    # One that was removed meanwhile has nothing to put out.
+    # A run that was removed meanwhile has no output.
     outputs = [run for run in others if (whole := details[run["id"]]) is not None and whole["outcome"] is not None]
     outdated = {run["id"] for run in outputs if (whole := details[run["id"]]) is not None and whole["outdated"]}
     stopped = [run for run in others if run not in outputs]
@@ -190,7 +188,9 @@ def held_lines(
         of_run = f"{called} of run {look.short(effect['run'])}"
         yield from held_line("effect", effect["id"], of_run, effect["reason"], look)
     for run in outputs:
-        late = "; the agent's state was changed since, so it cannot be released" if run["id"] in outdated else ""
+        late = (
+            "; the agent's state has changed since, so this output cannot be released" if run["id"] in outdated else ""
+        )
         because = f"{run['reason'] or ''}{late}"
         yield from held_line("output of run", look.short(run["id"]), plain(run["agent"]), because, look)
     for kind, found in (("tampering, run", tampered), ("run", stopped)):
@@ -208,20 +208,20 @@ def ways_on(
 ) -> Iterator[str]:
     if effects:
         yield "Settle an effect with `wakeful effects confirm|repeat|abandon ID --note TEXT`."
-        yield "With confirm, `--result JSON` gives what the call would have returned."
+        yield "With confirm, pass the call's return value as `--result JSON`."
     if effects > 1:
-        yield "Many at once: `wakeful effects confirm|repeat|abandon --agent NAME --plan`."
+        yield "Settle many at once with `wakeful effects confirm|repeat|abandon --agent NAME --plan`."
     if outputs:
-        release = " `wakeful release RUN` lets it out," if len(outdated) < len(outputs) else ""
-        yield f"Look at an output with `wakeful trace RUN`.{release}"
-        yield "`wakeful replay RUN` does it again, `wakeful dead discard RUN` ends it."
+        release = " `wakeful release RUN` publishes it." if len(outdated) < len(outputs) else ""
+        yield f"Show an output with `wakeful trace RUN`.{release}"
+        yield "`wakeful replay RUN` runs it again, `wakeful dead discard RUN` ends it."
     if tampered:
         yield f"{how_to_go_on('RUN')}."
     if stopped:
-        yield "`wakeful why RUN` tells why a run is held, and how to go on."
+        yield "`wakeful why RUN` shows why a run is held and how to go on."
 
 
-# stopping it, and letting it out
+# cancelling and releasing
 
 
 async def cancel(desk: Desk, run: RunDetail) -> CancelledRun | None:
@@ -255,18 +255,20 @@ def released(one: Released) -> str:
     return f"run {one['run']}: released, with {messages} and {effects}"
 
 
-# beginning in the middle of another
+# forking
 
 FromStep = Annotated[
-    str, Param("the first step that is done anew, like fetch#2", http="from", flag="--from", metavar="STEP")
+    str, Param("the first step to run again, such as fetch#2", http="from", flag="--from", metavar="STEP")
 ]
-KeptData = Annotated[Any, Param("handed to the handler instead of the event's own data", http="data", http_only=True)]
+KeptData = Annotated[Any, Param("data for the handler, instead of the event's own", http="data", http_only=True)]
 KeptSteps = Annotated[
-    Any, Param("results of kept steps to use instead, by their names", http="steps", http_only=True, shape="object")
+    Any, Param("results that replace those of kept steps, by step name", http="steps", http_only=True, shape="object")
 ]
 Edit = Annotated[
     Any,
-    Param("keep this instead: what --show prints, edited; - reads it here", metavar="FILE", shell_only=True, file=True),
+    Param(
+        "use this edited copy of the --show output; - reads standard input", metavar="FILE", shell_only=True, file=True
+    ),
 ]
 
 
@@ -307,11 +309,11 @@ def forked(one: ForkedRun, run: RunDetail, given: Mapping[str, Any]) -> str:
 
 
 TAKES = {
-    "list": "runs list takes no RUN: runs show RUN shows one",
+    "list": "runs list takes no RUN: use runs show RUN",
     "show": "runs show takes one RUN",
     "replay": "replay takes at most one RUN",
     "discard": "runs discard takes at most one RUN",
-    "cancel": "cancel takes one RUN or more, like: wakeful cancel 22290ae6d7",
+    "cancel": "cancel takes one or more RUNs, like: wakeful cancel 22290ae6d7",
     "release": "release takes one RUN, like: wakeful release 22290ae6d7",
     "fork": "fork takes one RUN and --from STEP, like: wakeful fork 22290ae6d7 --from fetch",
 }
@@ -342,27 +344,29 @@ RESOURCE = Resource(
         beside=room_for_notes,
         told=what_is_held,
     ),
-    show=Show(find=find, summary="one run, with its steps, effects, decisions, deliveries and outcome", lines=show_run),
+    show=Show(
+        find=find, summary="show one run with its steps, effects, decisions, deliveries and outcome", lines=show_run
+    ),
     verbs=(
         Verb(
             name="replay",
             run=redo.replay,
             plan=redo.plan_replay,
             plans=redo.would_one,
-            summary="let a run that is over go on",
+            summary="resume a run that is over",
             says=redo.replayed,
             guarded="replay",
             code=redo.CHECKS,
             statuses=("422",),
             bulk=redo.REPLAY,
-            more="wakeful dead list shows what there is, grouped by agent and error.",
+            more="`wakeful dead list` groups dead letters by agent and error.",
         ),
         Verb(
             name="discard",
             run=redo.discard,
             plan=redo.plan_discard,
             plans=redo.would_one,
-            summary="give up on a dead letter for good",
+            summary="give up a dead letter for good",
             says=redo.discarded,
             code=redo.CHECKS,
             danger="some",
@@ -371,36 +375,36 @@ RESOURCE = Resource(
         Verb(
             name="cancel",
             run=cancel,
-            summary="let a run stop at its next step, and undo what it did",
+            summary="stop a run at its next step and undo its effects",
             says=cancelled,
             several=True,
             danger="some",
-            more="wakeful why RUN tells how far it is; wakeful replay RUN does it after all.",
+            more="`wakeful why RUN` shows how far it got; `wakeful replay RUN` runs it after all.",
         ),
         Verb(
             name="release",
             run=release,
-            summary="let a held output out, although it did not pass its checks",
+            summary="publish a held output although it failed its checks",
             says=released,
             person="release an output",
             danger="some",
-            more="wakeful runs --held lists what waits for a person; wakeful trace RUN shows what it would put out.",
+            more="`wakeful runs --held` lists runs that wait for a person; `wakeful trace RUN` shows the output.",
         ),
         Verb(
             name="fork",
             run=fork,
             plan=planned_fork,
             plan_flag="--show",
-            plan_help="only print what would be kept, ready to be edited",
+            plan_help="only print what would be kept, ready to edit",
             plans=whole_json,
-            summary="do a run again from a step on, keeping what was finished before",
+            summary="run again from a step on, keeping the results of earlier steps",
             says=forked,
             person="fork a run",
             statuses=("422",),
-            more="wakeful trace RUN shows its steps; confirmed effects are found, not repeated.",
+            more="`wakeful trace RUN` shows its steps. Confirmed effects are reused, not repeated.",
         ),
     ),
-    more="wakeful trace RUN shows one of them, wakeful why RUN tells its story.",
+    more="`wakeful trace RUN` shows one run step by step, `wakeful why RUN` explains it.",
     takes=TAKES.get,
 )
 ALIASES = {name: Alias("runs", name) for name in ("replay", "cancel", "release", "fork")}

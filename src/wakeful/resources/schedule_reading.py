@@ -1,4 +1,4 @@
-"""Schedules, read: all of them, one with its ledger, its next occurrences, and the occurrence that an event is."""
+"""Reading schedules: a listing, one schedule with its ledger, its next occurrences, and the occurrence behind an event."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from wakeful.stores.verbs.schedules import RUN_STATE, schedule_of
 from wakeful.triggers.occurrences import moment_summary, occurrence_of, schedule_of_source, zone_of
 from wakeful.triggers.schedule import NAME_LIMIT, as_stored
 
-# So many rows of the ledger say how well a schedule keeps its time.
+# Rows of the ledger that the cadence and the counts are computed from.
 LOOKED_AT = 100
 SHOWN_OCCURRENCES = 50
 SHOWN_CHANGES = 50
@@ -36,8 +36,8 @@ MOST_OCCURRENCES = 1_000
 OfWhich = Annotated[
     str | None,
     Param(
-        "the app's name, where the store has several",
-        about="of which app, where it is not the one that this server runs",
+        "name of the app, if the store has several",
+        about="name of the app (default: the app of this server)",
         flag="--of",
         metavar="NAME",
     ),
@@ -48,13 +48,13 @@ async def schedules(
     desk: Desk,
     *,
     app: OfApp = None,
-    agent: Annotated[str | None, Param("only those of this agent", metavar="NAME")] = None,
-    state: Annotated[ScheduleState | None, Param("only those in this state")] = None,
-    whole: Annotated[bool, Param("reminders and removed ones too", flag="--all", http="all")] = False,
+    agent: Annotated[str | None, Param("only schedules of this agent", metavar="NAME")] = None,
+    state: Annotated[ScheduleState | None, Param("only schedules in this state")] = None,
+    whole: Annotated[bool, Param("include reminders and removed schedules", flag="--all", http="all")] = False,
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Schedule]:
-    """By app and name."""
+    """All schedules, sorted by app and name."""
     most = min(limit, LONGEST_PAGE)
     rows = await desk.reads.fetch("page_of_schedules", app, agent, state, int(whole), cursor_of(after), most + 1)
     return Page([await view(desk, row) for row in rows[:most]], next_of(rows, most))
@@ -84,12 +84,12 @@ async def upcoming(
     count: Annotated[
         int,
         Param(
-            "how many",
+            "how many to show",
             short="-n",
             metavar="N",
             least=1,
             most=MOST_OCCURRENCES,
-            wrong=f"count is a number from 1 to {MOST_OCCURRENCES:,}",
+            wrong=f"count must be from 1 to {MOST_OCCURRENCES:,}",
         ),
     ] = 5,
 ) -> Occurrences | None:
@@ -99,7 +99,7 @@ async def upcoming(
 
 
 async def row_of(desk: Desk, name: str, app: str | None) -> Row | None:
-    """NotFound if several apps have one of that name, and none is named."""
+    """The stored schedule. Raises NotFound if several apps have this name and no app is given."""
     if app is not None:
         rows = await desk.reads.fetch("find_schedule", NOW, app, name)
     else:
@@ -107,13 +107,13 @@ async def row_of(desk: Desk, name: str, app: str | None) -> Row | None:
     there = [row for row in rows if row[5] != "removed"] or rows
     if len(there) > 1:
         apps = ", ".join(plain(row[1]) for row in there)
-        message = f"schedule {plain(name)} is in several apps ({apps}): say which with --of NAME"
+        message = f"schedule {plain(name)} is in several apps ({apps}): choose one with --of NAME"
         raise NotFound(message)
     return there[0] if there else None
 
 
 async def occurrence(desk: Desk, app: str, source: str, envelope: dict[str, Any]) -> dict[str, Any] | None:
-    """What the ledger says of the occurrence that an event is; None for an event that is none."""
+    """The ledger's entry for the occurrence that an event stands for; None for any other event."""
     name, occurrence = schedule_of_source(app, source), occurrence_of(envelope)
     row = None if name is None or occurrence is None else await row_of(desk, name, app)
     if row is None or occurrence is None:
@@ -142,10 +142,10 @@ async def view(desk: Desk, row: Row) -> Any:
 
 
 def is_about(alarm: str, app: str, schedule: str) -> bool:
-    """Is this the key of an alarm about a schedule?"""
+    """Whether this is the key of an alarm about a schedule."""
     kind, _, rest = alarm.partition("/")
     mine = f"{app}/{schedule}"
-    if kind == "heartbeat":  # about the check itself, or about the file that it is written in
+    if kind == "heartbeat":  # about the check itself, or about its file
         return rest in {mine, mine.rpartition("/")[0]}
     return (kind in {"missed", "schedule"} and rest == mine) or (kind == "expect" and rest.startswith(f"{mine}/"))
 
@@ -159,11 +159,11 @@ async def missing(desk: Desk, name: str, *, app: str | None = None) -> str:
 
 async def none(desk: Desk, **_: Any) -> str:
     if (await schedules(desk, limit=1)).items:
-        return "no schedules like that"
+        return "no matching schedules"
     remedy = 'An agent wakes by @app.agent(cron("0 8 * * *")) in its code, or by `wakeful schedules add NAME AGENT --every 30m`.'
     return f"no schedules yet. {remedy}"
 
 
 def own_app(desk: Desk) -> str | None:
-    """The app whose code is here, if any is."""
+    """The name of the app whose code is loaded here; None if none is."""
     return None if desk.code is None else desk.code.agents.name

@@ -1,4 +1,4 @@
-"""Schedules and what became of their occurrences, made from rows."""
+"""Views of schedules and of the results of their occurrences, made from rows."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ SecondsOf = Annotated[float | None, About("Seconds")]
 
 
 class Occurrence(TypedDict):
-    """An occurrence, and what the clock on the wall shows then."""
+    """An occurrence, with its local time."""
 
     at: Moment
-    local: Annotated[str, About("What the clock on the wall shows then")]
+    local: Annotated[str, About("Local time in the zone")]
     zone: str
 
 
 class ComingOccurrence(Occurrence):
-    """An occurrence that comes."""
+    """A future occurrence."""
 
     due_at: Moment
 
 
 class LastOccurrence(Occurrence):
-    """The last occurrence that was fired, and how its run stands."""
+    """The last occurrence that fired, with the state of its run."""
 
     fired_at: Moment
     run: str | None
@@ -52,32 +52,32 @@ OccurrenceSpan = TypedDict(
     "OccurrenceSpan",
     {
         "from": Annotated[Moment, About("The first occurrence")],
-        "to": Annotated[Moment, About("And the last")],
+        "to": Annotated[Moment, About("The last occurrence")],
         "count": Count,
     },
 )
 
 
 class QueuedOccurrences(OccurrenceSpan):
-    """Occurrences that wait for a run."""
+    """Occurrences that are queued behind a run."""
 
     waits_for: str | None
 
 
 class LedgerRow(OccurrenceSpan):
-    """Occurrences that became the same, one after the other."""
+    """Consecutive occurrences with the same result."""
 
     state: Became
     reason: str | None
-    revision: Annotated[Count, About("Of its definition")]
-    run: Annotated[str | None, About("That was started, or into which they went")]
-    run_state: Annotated[RunState | None, About("null: there is none, or it was removed")]
+    revision: Annotated[Count, About("Revision of the schedule's definition")]
+    run: Annotated[str | None, About("The run that was started, or that they were coalesced into")]
+    run_state: Annotated[RunState | None, About("null: there is no run, or it was removed")]
     settled_at: Moment
-    redone: Annotated[Count, About("How many of them a backfill did later")]
+    redone: Annotated[Count, About("How many of them a backfill ran later")]
 
 
 class ScheduleOptions(TypedDict):
-    """What becomes of the occurrences of a schedule; durations in seconds."""
+    """How the occurrences of a schedule are handled; durations in seconds."""
 
     overlap: ScheduleOverlap | None
     catch_up: CatchUp
@@ -91,18 +91,18 @@ class ScheduleOptions(TypedDict):
 
 
 class ScheduleCadence(TypedDict):
-    """How well a schedule keeps its time."""
+    """How punctual a schedule is."""
 
-    firings: Annotated[Count, About("How many of the last ones were looked at")]
-    late: Annotated[float | None, About("Seconds, of the last occurrence")]
-    typically_late: Annotated[float | None, About("Seconds, the median")]
-    configured: Annotated[float | None, About("Seconds between occurrences over that stretch")]
-    real: Annotated[float | None, About("Seconds between occurrences")]
-    drift: Annotated[float | None, About("0.4: the real interval is longer by 40 %")]
+    firings: Annotated[Count, About("Number of recent occurrences these figures cover")]
+    late: Annotated[float | None, About("Seconds that the last occurrence was late")]
+    typically_late: Annotated[float | None, About("Median lateness in seconds")]
+    configured: Annotated[float | None, About("Configured seconds between these occurrences")]
+    real: Annotated[float | None, About("Actual seconds between these occurrences")]
+    drift: Annotated[float | None, About("0.4: the actual interval is 40 % longer")]
 
 
 class ScheduleCounts(TypedDict):
-    """How many of the last occurrences became what."""
+    """Recent occurrences, counted by result."""
 
     since: MomentOrNone
     fired: Count
@@ -113,7 +113,7 @@ class ScheduleCounts(TypedDict):
 
 
 class Schedule(TypedDict):
-    """When an agent is woken."""
+    """A schedule: when an agent is woken."""
 
     app: str
     name: str
@@ -121,20 +121,20 @@ class Schedule(TypedDict):
     origin: Origin
     state: ScheduleState
     revision: int
-    rule: Annotated[str, About("As code would write it, with its zone")]
+    rule: Annotated[str, About("The rule as written in code, with its zone")]
     zone: str
     options: Annotated[
         Annotated[ScheduleOptions, InPlace()], About("overlap, catch_up and the rest; durations in seconds")
     ]
     owner: str | None
     next: Annotated[Occurrence, InPlace()] | None
-    due_at: Annotated[MomentOrNone, About("When that is fired: with its jitter")]
+    due_at: Annotated[MomentOrNone, About("When the next occurrence fires, jitter included")]
     last: Annotated[LastOccurrence, InPlace()] | None
-    queued: Annotated[Annotated[QueuedOccurrences, InPlace()] | None, About("Occurrences that wait for a run")]
+    queued: Annotated[Annotated[QueuedOccurrences, InPlace()] | None, About("Occurrences that are queued behind a run")]
     latest: Annotated[Annotated[LedgerRow, InPlace()] | None, About("The last row of the ledger")]
     cadence: Annotated[ScheduleCadence, InPlace()]
     counts: Annotated[
-        Annotated[ScheduleCounts, InPlace()], About("How many of the last occurrences became what, since when")
+        Annotated[ScheduleCounts, InPlace()], About("Recent occurrences, counted by result, and since when")
     ]
     created_at: Moment
     changed_at: Moment
@@ -142,7 +142,7 @@ class Schedule(TypedDict):
 
 
 class ScheduleChange(TypedDict):
-    """Who did what to a schedule, and its rule from then on."""
+    """A change of a schedule: who made it, and the rule from then on."""
 
     revision: int
     verb: str
@@ -153,16 +153,16 @@ class ScheduleChange(TypedDict):
 
 
 class ScheduleDetail(Schedule):
-    """A schedule, with what became of its occurrences, who changed it, and its alarms."""
+    """A schedule with the results of its occurrences, its changes and its alarms."""
 
-    data: Annotated[Any, About("What its events carry")]
-    occurrences: Annotated[list[Annotated[LedgerRow, InPlace()]], About("The latest first")]
-    changes: Annotated[list[Annotated[ScheduleChange, InPlace()]], About("The latest first")]
+    data: Annotated[Any, About("Data of its events")]
+    occurrences: Annotated[list[Annotated[LedgerRow, InPlace()]], About("Latest first")]
+    changes: Annotated[list[Annotated[ScheduleChange, InPlace()]], About("Latest first")]
     alarms: list[Annotated[Alarm, InPlace()]]
 
 
 class Occurrences(TypedDict):
-    """The next occurrences of a schedule, by its rule."""
+    """The next occurrences of a schedule, computed from its rule."""
 
     app: str
     name: str
@@ -173,7 +173,7 @@ class Occurrences(TypedDict):
 
 
 class FiredSchedule(TypedDict):
-    """What came of a schedule that was fired by hand."""
+    """The event and runs of a schedule that was fired by hand."""
 
     app: str
     name: str
@@ -182,11 +182,11 @@ class FiredSchedule(TypedDict):
     runs: list[str]
 
 
-# made from rows
+# from rows
 
 
 def schedule_view(stored: StoredSchedule, run_state: str | None, ledger: Sequence[Row]) -> Any:
-    """A schedule as every listing shows it. `ledger` is what became of its last occurrences, the latest first."""
+    """A schedule as listings show it. `ledger` has the rows of its recent occurrences, latest first."""
     schedule = as_stored(stored.definition)
     zone = zone_of(schedule)
     return {
@@ -222,7 +222,7 @@ def options_view(schedule: Declared) -> dict[str, Any]:
 
 
 def last_view(stored: StoredSchedule, run_state: str | None, zone: str) -> dict[str, Any] | None:
-    """The last occurrence that was fired; the state of its run is None once that was removed."""
+    """The last occurrence that fired; its run's state is None once the run was removed."""
     if stored.last_at is None or stored.fired_at is None:
         return None
     moment = moment_summary(stored.last_at, zone)
@@ -230,7 +230,7 @@ def last_view(stored: StoredSchedule, run_state: str | None, zone: str) -> dict[
 
 
 def cadence_of_ledger(schedule: Declared, stored: StoredSchedule, ledger: Sequence[Row]) -> Cadence:
-    """By what was fired at its occurrences since the definition is what it is now; not by hand, which has a reason."""
+    """The cadence of occurrences that fired under the current definition. Firings by hand are left out: they have a reason."""
     fired = [
         FiredOccurrence(to_at, recorded_at)
         for _, state, reason, _, to_at, _, revision, _, recorded_at, *_ in ledger
@@ -302,11 +302,11 @@ def data_of(stored: StoredSchedule) -> Any:
     return None if stored.data is None else from_json(stored.data)
 
 
-# what comes
+# next occurrences
 
 
 def occurrences_view(stored: StoredSchedule, count: int, *, now: Microseconds) -> Any:
-    """The next occurrences, by the rule. What is paused, done or removed has none to come."""
+    """The next occurrences, computed from the rule. A schedule that is done or removed has none."""
     schedule = as_stored(stored.definition)
     offset, zone = schedule.offset(stored.app, stored.name), zone_of(schedule)
     found = [
@@ -324,7 +324,7 @@ def occurrences_view(stored: StoredSchedule, count: int, *, now: Microseconds) -
 
 
 def upcoming(rule: Rule, stored: StoredSchedule, most: int, *, now: Microseconds) -> list[Microseconds]:
-    """From the one that is next, which may be due already."""
+    """Occurrences from the stored next one on, which may be due already; of a paused schedule, from now on."""
     if stored.state not in {"live", "paused"}:
         return []
     begin = now if stored.state == "paused" or stored.next_at is None else stored.next_at - 1

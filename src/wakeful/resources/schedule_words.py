@@ -1,4 +1,4 @@
-"""Schedules as people read them: the cells of a listing, one with its ledger, and the occurrences to come."""
+"""Schedules as the command line prints them: the cells of a listing, one schedule with its ledger, and its next occurrences."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from wakeful.resources.words import Line, Look, Span, Table, ago, clock_time, in
 
 WIDE = 140
 NARROW = 90
-# A real interval that is longer or shorter than the configured one by more than this part is worth a word.
+# A real interval is shown if it differs from the configured one by more than this fraction.
 WORTH_A_WORD = 0.05
 ORIGINS = {
     "code": "declared in code",
-    "runtime": "made at run time",
+    "runtime": "added at run time",
     "reminder": "a reminder",
     "heartbeat": "of a heartbeat",
 }
 
 
 def wall(occurrence: Occurrence) -> str:
-    """What the clock on the wall shows, and whose: Mon 16 Nov 2026 08:00 Europe/London."""
+    """Local time with its zone: Mon 16 Nov 2026 08:00 Europe/London."""
     return f"{on_the_wall(occurrence, '%a %d %b %Y')} {plain(occurrence['zone'])}"
 
 
@@ -49,7 +49,7 @@ def span(seconds: float | None) -> str:
 
 
 def interval(seconds: float | None) -> str:
-    """In whole seconds: no rule is finer. Those that were made up for may have come all at once."""
+    """An interval in whole seconds, since no rule is finer. Caught-up occurrences may all have fired at once."""
     if seconds is None:
         return "–"
     return readable(round(seconds) * SECOND) if round(seconds) else "less than 1 s"
@@ -64,7 +64,7 @@ def last(one: Schedule, look: Look) -> str:
 
 
 def coming(one: Schedule, look: Look) -> str:
-    """What the clock shows then, and in how long; where there is no room, only the latter."""
+    """The local time of the next occurrence and the time until then; in a narrow terminal only the latter."""
     if one["next"] is None or one["state"] != "live":
         return "–"
     if (moment(one["due_at"]) or look.now) <= look.now:
@@ -74,7 +74,7 @@ def coming(one: Schedule, look: Look) -> str:
 
 
 def lateness(cadence: ScheduleCadence) -> str:
-    """Of the last occurrence, and of most of them."""
+    """How late the last occurrence was, and how late occurrences typically are."""
     if cadence["late"] is None:
         return "–"
     typical = f" (mostly {span(cadence['typically_late'])})" if cadence["firings"] > 1 else ""
@@ -82,7 +82,7 @@ def lateness(cadence: ScheduleCadence) -> str:
 
 
 def really(cadence: ScheduleCadence) -> str:
-    """The interval that it keeps, where that is not the configured one."""
+    """The real interval, with the configured one if they differ."""
     if cadence["real"] is None:
         return "–"
     real, configured = interval(cadence["real"]), interval(cadence["configured"])
@@ -98,7 +98,7 @@ def not_fired(one: Schedule) -> str:
 
 
 def note(one: Schedule, look: Look) -> str:
-    """What is odd about it now."""
+    """Anything unusual about the schedule now."""
     if one["state"] == "paused":
         return f"paused by {plain(one['changed_by'])}"
     if one["queued"] is not None:
@@ -110,7 +110,7 @@ def note(one: Schedule, look: Look) -> str:
 
 
 def has_notes(items: Sequence[Schedule], look: Look) -> bool:
-    """Without any, the column would only take room."""
+    """Whether the column of notes is needed."""
     return look.width >= WIDE or any(note(one, look) for one in items)
 
 
@@ -140,10 +140,10 @@ def shown(one: ScheduleDetail, look: Look) -> Printed:
         yield labelled("data", in_json(one["data"]))
     if one["next"] is not None:
         paused = one["state"] == "paused"
-        words = "is what its rule says next, if it is resumed" if paused else look.ago(one["next"]["at"])
+        words = "would be next if it were resumed" if paused else look.ago(one["next"]["at"])
         yield labelled("next", f"{wall(one['next'])} ({one['next']['at']}), {words}")
     if (fired := one["last"]) is not None:
-        ended = fired["state"] or "removed since"
+        ended = fired["state"] or "since removed"
         run = look.short(fired["run"] or "")
         yield labelled("last", f"{wall(fired)}, {look.ago(fired['at'])}, run {run} is {ended}")
     cadence = one["cadence"]
@@ -158,7 +158,7 @@ def shown(one: ScheduleDetail, look: Look) -> Printed:
         rows = [ledger_cells(row, look) for row in one["occurrences"]]
         yield Table(["became", "occurrence", "to", "count", "run", "why"], rows, flexible="why")
     else:
-        yield "No occurrence has come yet."
+        yield "No occurrence has been due yet."
     if one["changes"]:
         header = ["changed", "how", "by", "revision", "rule", "note"]
         yield Table(header, [change_cells(change) for change in one["changes"]], flexible="note")
@@ -177,7 +177,7 @@ def options(given: Mapping[str, Any]) -> str:
 
 
 def ledger_cells(row: LedgerRow, look: Look) -> list[Span]:
-    """What became of occurrences: neighbours that became the same are one row."""
+    """The ledger: consecutive occurrences with the same result are one row."""
     many = row["count"] > 1
     run = f"{look.short(row['run'])} {row['run_state'] or 'removed'}" if row["run"] else "–"
     redone = f"{row['redone']:,} done later" if row["redone"] else ""
@@ -203,25 +203,25 @@ def change_cells(change: ScheduleChange) -> list[Span]:
     ]
 
 
-# what comes
+# next occurrences
 
 
 def occurrences(found: Occurrences, look: Look) -> Printed:
     yield f"{plain(found['name'])}: {plain(found['rule'])}"
     if found["state"] == "paused":
-        yield "it is paused: none of these fires until it is resumed"
+        yield "paused: none of these fires until the schedule is resumed"
     if not found["next"]:
-        yield f"nothing comes: it is {found['state']}"
+        yield f"no next occurrence: the schedule is {found['state']}"
         return
     rows = []
     for one in found["next"]:
         later = (moment(one["due_at"]) or 0) - (moment(one["at"]) or 0)
         jittered = f"fires {readable(later)} later" if later else ""
         rows.append([wall(one), one["at"], look.ago(one["at"]), jittered])
-    yield Table(["on the wall", "UTC", "", ""], rows, flexible="on the wall")
+    yield Table(["local time", "UTC", "", ""], rows, flexible="local time")
 
 
-# what was done
+# results of verbs
 
 
 def added(one: ScheduleDetail) -> list[str]:
@@ -236,17 +236,17 @@ def changed(one: ScheduleDetail, before: ScheduleDetail) -> list[str]:
 
 def paused(one: ScheduleDetail) -> str:
     name = plain(one["name"])
-    return f"schedule {name} is paused: what would be due is skipped. `wakeful schedules resume {name}` ends that"
+    return f"schedule {name} is paused: occurrences due meanwhile are skipped. Resume with `wakeful schedules resume {name}`"
 
 
 def comes(one: ScheduleDetail) -> str:
-    """When it fires next, or why it does not."""
+    """The next occurrence, or why there is none."""
     if one["next"] is None:
         past = ": its time has passed" if one["state"] == "done" else ""
-        return f"it does not fire any more{past}"
+        return f"it no longer fires{past}"
     return f"next: {wall(one['next'])}, {ago(one['next']['at'], now())}"
 
 
 def fired(one: FiredSchedule) -> str:
-    run = f"run {one['runs'][0]}" if one["runs"] else f"no run: `wakeful why {one['event']}` tells why"
+    run = f"run {one['runs'][0]}" if one["runs"] else f"no run: `wakeful why {one['event']}` shows why"
     return f"fired {plain(one['name'])} → {run}"

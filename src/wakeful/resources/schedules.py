@@ -1,4 +1,4 @@
-"""Schedules: what wakes which agent when, what became of each occurrence, and what people change of it."""
+"""Schedules: when agents are woken, the result of each occurrence, and the verbs that change a schedule."""
 
 from __future__ import annotations
 
@@ -75,9 +75,10 @@ async def add(
     desk: Desk,
     *,
     name: Annotated[
-        str, Param("its name", about="printable, without /", positional=True, metavar="NAME", most=NAME_LIMIT)
+        str,
+        Param("name of the schedule", about="printable, without /", positional=True, metavar="NAME", most=NAME_LIMIT),
     ],
-    agent: Annotated[str, Param("the agent that it wakes", positional=True, metavar="AGENT")],
+    agent: Annotated[str, Param("agent to wake", positional=True, metavar="AGENT")],
     app: OfWhich = None,
     cron: Cron = UNSET,
     every: Every = UNSET,
@@ -147,12 +148,12 @@ async def edit(
     with unfit(guilty(given)):
         wanted: Declared | None = edited(as_stored(stored.definition), given)
     if wanted is None and data is UNSET and agent is None:
-        detail = "nothing is given that would change"
+        detail = "no change is given"
         raise Unfit(detail, "body", typed=f"edit {plain(name)}: {detail}; see wakeful schedules --help")
     if agent is not None:
         await app_of(desk, agent, app)
     refuse_misfit(desk, app, agent or one["agent"], one["data"] if data is UNSET else data)
-    # The definition that there is when it is changed: of two who change different parts at once, neither undoes the other's.
+    # Applied to the definition at the time of the change, so that two concurrent edits of different parts are both kept.
     change = None if wanted is None else lambda before: edited(before, given)
     carried = ... if data is UNSET else data
     with refusing():
@@ -163,22 +164,22 @@ async def edit(
 
 
 def given_of(passed: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given of a schedule; None where it is to be taken away."""
+    """The given options of a schedule; None removes an option. Raises Unfit for an option that cannot be removed."""
     given = {one: passed[one] for one in OPTIONS if passed[one] is not UNSET}
     for one in (*RULES, "tz"):
         if one in given and given[one] is None:
-            detail = f"{one} cannot be taken away: give another one, or leave it out"
-            raise Unfit(detail, one, typed=f"--{one} none: a schedule cannot be without")
+            detail = f"{one} cannot be removed: give another value, or leave it out"
+            raise Unfit(detail, one, typed=f"--{one} none: a schedule needs one")
     return given
 
 
 def guilty(given: Mapping[str, Any]) -> str:
-    """The field that is most likely meant by what is wrong."""
+    """The field that an error is most likely about."""
     return next((one for one in (*RULES, *HOURS, "tz") if one in given), next(iter(given), "cron"))
 
 
 async def app_of(desk: Desk, agent: str, app: str | None) -> str:
-    """The app whose agent is meant. NotFound for an agent that it does not have, as far as that is known."""
+    """The app of the agent. Raises NotFound if no app is known to have the agent."""
     if desk.code is not None and app in {None, own_app(desk)}:
         desk.code.agents.refuse_unknown(agent)
         return str(desk.code.agents.name)
@@ -186,7 +187,7 @@ async def app_of(desk: Desk, agent: str, app: str | None) -> str:
 
 
 def refuse_misfit(desk: Desk, app: str, agent: str, data: Any) -> None:
-    """Only the code of the app can tell."""
+    """Check the data against the agent, if the app's code is here."""
     if desk.code is None or own_app(desk) != app:
         return
     try:
@@ -196,7 +197,7 @@ def refuse_misfit(desk: Desk, app: str, agent: str, data: Any) -> None:
         raise Refused(str(error), kind="data-does-not-fit", title=title, status=422, field="data") from None
 
 
-# what else is done
+# other verbs
 
 
 async def fire(desk: Desk, one: ScheduleDetail) -> FiredSchedule | None:
@@ -234,7 +235,7 @@ async def remove(desk: Desk, one: ScheduleDetail) -> ScheduleDetail | None:
 
 
 def kept_by(desk: Desk, app: str) -> Schedules:
-    """What changes the schedules of an app: its own code, which can fire them, or anything that has the store."""
+    """The schedules of an app: through its code if that is here (only code can fire them), else through the store alone."""
     if desk.code is not None and own_app(desk) == app:
         return cast("Schedules", desk.code.schedules)
     return Schedules(app, cast("Any", desk.store))
@@ -246,7 +247,7 @@ def written_at(desk: Desk, one: Schedule) -> str | None:
 
 
 async def refuse_removed(desk: Desk, one: Schedule) -> None:
-    """A schedule that was removed can be looked at, and no more."""
+    """Raise NotFound for a removed schedule: it can be shown, not changed."""
     if one["state"] == "removed":
         raise NotFound(await missing(desk, one["name"]))
 
@@ -256,7 +257,7 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        title = "The schedule cannot be changed like that"
+        title = "This change of the schedule is not possible"
         raise Refused(str(error), kind="schedule-refused", title=title) from None
 
 
@@ -268,7 +269,7 @@ def unfit(field: str) -> Iterator[None]:
         raise Refused(str(error), kind="bad-body", title="The body is wrong", status=400, field=field) from None
 
 
-# what a shell adds
+# notes on standard error
 
 
 async def unloaded(desk: Desk, one: ScheduleDetail) -> list[str]:
@@ -276,7 +277,7 @@ async def unloaded(desk: Desk, one: ScheduleDetail) -> list[str]:
     if await loaded_last(reads, app) or (await known_apps(reads)).get(app):
         return []
     return [
-        f"nobody has loaded app {plain(app)} here yet: it fires once a worker runs that has agent {plain(one['agent'])}"
+        f"no process has loaded app {plain(app)} here yet: the schedule fires once a worker with agent {plain(one['agent'])} runs"
     ]
 
 
@@ -296,7 +297,7 @@ RESOURCE = Resource(
     plural="schedules",
     view=Schedule,
     key="name",
-    deep=True,  # those of heartbeats have a slash in them
+    deep=True,  # names of heartbeat schedules contain a slash
     example="morning",
     missing=missing,
     guesses=True,
@@ -320,14 +321,14 @@ RESOURCE = Resource(
     ),
     show=Show(
         find=find,
-        summary="one schedule, with what became of its occurrences, who changed it, and its alarms",
+        summary="show one schedule with the results of its occurrences, its changes and its alarms",
         lines=shown,
     ),
     readings=(
         Reading(
             name="next",
             read=upcoming,
-            summary="its next occurrences, by its rule",
+            summary="show its next occurrences",
             lines=occurrences,
             operation="next_of_schedule",
             found="The occurrences",
@@ -337,7 +338,7 @@ RESOURCE = Resource(
         Verb(
             name="add",
             run=add,
-            summary="make a schedule for an agent",
+            summary="add a schedule for an agent",
             says=added,
             asides=unloaded,
             of_one=False,
@@ -349,7 +350,7 @@ RESOURCE = Resource(
         Verb(
             name="edit",
             run=edit,
-            summary="change what is given of a schedule that was made at run time; null takes an option away",
+            summary="change the given options of a schedule that was added at run time; null removes an option",
             says=changed,
             across=True,
             http="PATCH /{key}",
@@ -358,39 +359,39 @@ RESOURCE = Resource(
         Verb(
             name="pause",
             run=pause,
-            summary="fire nothing until it is resumed; what would be due is skipped",
+            summary="stop firing until resumed; occurrences due meanwhile are skipped",
             says=paused,
             across=True,
         ),
         Verb(
             name="resume",
             run=resume,
-            summary="fire again, from now on",
-            says=lambda one: [f"schedule {plain(one['name'])} goes on", comes(one)],
+            summary="fire again from now on",
+            says=lambda one: [f"schedule {plain(one['name'])} is resumed", comes(one)],
             guarded="resume a schedule",
         ),
         Verb(
             name="remove",
             run=remove,
-            summary="remove a schedule that was made at run time; its history stays",
-            says=lambda one: f"schedule {plain(one['name'])} is removed: it fires no more, and its history stays",
+            summary="remove a schedule that was added at run time; its history is kept",
+            says=lambda one: f"schedule {plain(one['name'])} is removed: it no longer fires; its history is kept",
             across=True,
             http="DELETE /{key}",
         ),
         Verb(
             name="fire",
             run=fire,
-            summary="fire it now, beside its occurrences",
+            summary="fire now, in addition to its occurrences",
             says=fired,
             asides=unworked,
             needs_app="yes",
-            without_app="fire needs the app's code, which says what becomes of an event: wakeful schedules fire NAME app.py. "
+            without_app="fire needs the app's code, which decides what happens to an event: wakeful schedules fire NAME app.py. "
             "Without APP, WAKEFUL_APP or an app.py in this folder is used",
         ),
         backfill.VERB,
     ),
-    more='The word "none" takes an option (but --catch-up) away again: wakeful schedules edit NAME --expires none.\n'
-    "wakeful why NAME tells the story of one of them.",
+    more='The value "none" removes an option (except --catch-up): wakeful schedules edit NAME --expires none.\n'
+    "`wakeful why NAME` explains one schedule.",
     takes=lambda word: backfill.TAKES if word == "backfill" else TAKES,
 )
 ALIASES = {"backfill": Alias("schedules", "backfill")}

@@ -1,4 +1,4 @@
-"""Sources: what brings events in from outside, how each of them is, and which process reads it."""
+"""Sources: where events come from, the health of each source, and the process that reads it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from wakeful.size import in_bytes
 from wakeful.stores.alarm import NOT_READ, absence_alarm, source_alarm
 from wakeful.stores.verbs.sources import ForgetSource
 
-# A process that reads a source says so every half minute, whether something came or not.
+# A process that reads a source reports every half minute, with or without new events.
 SILENT_AFTER: Microseconds = 180 * SECOND
 
 
 class SourceReader(TypedDict):
-    """The process that reads a source; of one that has been gone for long, only its id is known."""
+    """The process that reads a source; of a process that ended long ago, only the id is known."""
 
     process: str
     host: str | None
@@ -34,70 +34,70 @@ class SourceReader(TypedDict):
 
 
 class SourceServer(SourceReader):
-    """A process that answers the requests to a webhook, or did when it died."""
+    """A process that serves a webhook, or served it until it died."""
 
     since: MomentOrNone
-    until: Annotated[MomentOrNone, About("When its lease ends, or ended")]
+    until: Annotated[MomentOrNone, About("When its lease expires or expired")]
 
 
 class SourceCut(TypedDict):
-    """What was removed of the unverified inputs of a source."""
+    """Unverified inputs of a source that were removed."""
 
     count: Count
     bytes: Count
-    since: Annotated[Moment, About("When the first was removed")]
+    since: Annotated[Moment, About("When the first one was removed")]
     last_at: Moment
 
 
 class Source(TypedDict):
-    """What brings events in from outside."""
+    """A source of events."""
 
     app: str
-    name: Annotated[str, About("Of a webhook its path, of files their pattern", example="/hooks/form")]
+    name: Annotated[str, About("Webhook: its path. Files: their pattern", example="/hooks/form")]
     kind: str
     state: ShownSourceState
-    reason: Annotated[str | None, About("Why it fails, or is paused, and what to do")]
+    reason: Annotated[str | None, About("Why it fails or is paused, and what to do")]
     since: Moment
-    lag: Annotated[SecondsOrNone, About("How old what was read last was, in seconds")]
-    behind: Annotated[int | None, About("How much is known to wait on the other side")]
-    event_at: Annotated[MomentOrNone, About("When the last event came")]
-    read_at: Annotated[MomentOrNone, About("When somebody last looked")]
-    taken: Annotated[Count, About("Events that it brought")]
-    repeated: Annotated[Count, About("Of these, deliveries of what was known already")]
-    refused: Annotated[Count, About("Turned away: a wrong signature, too much, too fast")]
-    quarantined: Annotated[Count, About("Could not be verified or read, ever")]
-    kept: Annotated[Count, Made(), About("Of these, how many wait for a person now")]
-    agents: Annotated[list[str], AsJson(), About("The agents that it wakes")]
+    lag: Annotated[SecondsOrNone, About("Age of the last read item when it was read, in seconds")]
+    behind: Annotated[int | None, About("Items known to wait at the other end")]
+    event_at: Annotated[MomentOrNone, About("When the last event arrived")]
+    read_at: Annotated[MomentOrNone, About("When it was last read")]
+    taken: Annotated[Count, About("Events that arrived")]
+    repeated: Annotated[Count, About("Of these, duplicates")]
+    refused: Annotated[Count, About("Rejected: wrong signature, too large, or too fast")]
+    quarantined: Annotated[Count, About("Inputs that could not be verified or read, in total")]
+    kept: Annotated[Count, Made(), About("Of these, inputs that wait for a person now")]
+    agents: Annotated[list[str], AsJson(), About("Agents that it wakes")]
     holder: Annotated[Annotated[SourceReader, InPlace()] | None, Made(), About("The process that reads it")]
-    # NotRequired: a server of an older version, behind the same address, does not know these.
+    # NotRequired: an older server behind the same address does not send these.
     servers: NotRequired[
         Annotated[
             list[Annotated[SourceServer, InPlace()]],
             Made(),
-            About("Of a webhook: the processes that answer its requests, or did when they died"),
+            About("Webhook: processes that serve it, or served it until they died"),
         ]
     ]
     cut: NotRequired[
         Annotated[
             Annotated[SourceCut, InPlace()] | None,
             Made(),
-            About("What was removed of its unverified inputs, so that they stay below their ceiling"),
+            About("Unverified inputs that were removed to stay below the limit"),
         ]
     ]
-    unread: Annotated[str | None, Made(), About("Why nobody reads it, if nobody does")]
+    unread: Annotated[str | None, Made(), About("Why no process reads it, if none does")]
 
 
 class SourceDetail(Source):
-    """A source, with where it stands and its alarms."""
+    """A source with its cursor and its alarms."""
 
-    cursor: Annotated[str | None, About("Where its reader goes on, in words of its own")]
-    token: Annotated[Count, About("Rises with every process that reads it")]
-    items: Annotated[Count, Made(), About("Things that it has seen and that are there")]
+    cursor: Annotated[str | None, About("The reader's cursor, in the reader's own format")]
+    token: Annotated[Count, About("Increases with each process that takes it over")]
+    items: Annotated[Count, Made(), About("Items it has seen that still exist")]
     alarms: Annotated[list[Alarm], Made()]
 
 
 class SourceForgotten(TypedDict):
-    """A source that was forgotten, with its cursor and what it has seen."""
+    """A source that was forgotten, with its cursor and its seen items."""
 
     source: str
     app: str
@@ -105,7 +105,7 @@ class SourceForgotten(TypedDict):
 
 
 class SourceRow(SourceDetail):
-    """A row of `list_sources`, with the columns that are told in other words."""
+    """A row of `list_sources`, with the columns that the view shows in another form."""
 
     process: str | None
     host: str | None
@@ -121,7 +121,13 @@ class ServerRow(SourceServer):
 
 
 OfSource = Annotated[
-    str | None, Param("the app's name, where the store has several", about="of which app", flag="--of", metavar="NAME")
+    str | None,
+    Param(
+        "name of the app, if the store has several",
+        about="name of the app, if the store has several",
+        flag="--of",
+        metavar="NAME",
+    ),
 ]
 
 # reading
@@ -131,9 +137,9 @@ async def sources(
     desk: Desk,
     *,
     app: OfSource = None,
-    state: Annotated[ShownSourceState | None, Param("only those in this state")] = None,
+    state: Annotated[ShownSourceState | None, Param("only sources in this state")] = None,
 ) -> list[Source]:
-    """By app and name."""
+    """All sources, sorted by app and name."""
     found = [picked(Source, one) for one in await rows(desk, app=app)]
     return [one for one in found if state in {None, one["state"]}]
 
@@ -142,7 +148,7 @@ async def find(desk: Desk, name: str, *, app: OfSource = None) -> SourceDetail |
     found = await rows(desk, app=app, name=name)
     if len(found) > 1:
         apps = ", ".join(plain(one["app"]) for one in found)
-        message = f"source {plain(name)} is in several apps ({apps}): say which with --of NAME"
+        message = f"source {plain(name)} is in several apps ({apps}): choose one with --of NAME"
         raise NotFound(message)
     if not found:
         return None
@@ -155,7 +161,7 @@ async def find(desk: Desk, name: str, *, app: OfSource = None) -> SourceDetail |
 
 
 async def rows(desk: Desk, *, app: str | None, name: str | None = None) -> list[SourceRow]:
-    """Everything but the items and alarms of each."""
+    """The sources without their items and alarms."""
     found = await desk.reads.rows(SourceRow, "list_sources", NOW, app, name)
     living = {row[0]: row[1] for row in await desk.reads.fetch("living_apps", NOW)}
     kept: dict[tuple[str, str], int] = {}
@@ -182,7 +188,7 @@ async def rows(desk: Desk, *, app: str | None, name: str | None = None) -> list[
 
 
 def cut_of(found: list[Row]) -> SourceCut | None:
-    """Of the rows of `list_cut` about one source; None if there are none."""
+    """The sum of one source's rows of `list_cut`; None if there are none."""
     if not found:
         return None
     first, last = to_text(min(row[5] for row in found)), to_text(max(row[6] for row in found))
@@ -192,41 +198,43 @@ def cut_of(found: list[Row]) -> SourceCut | None:
 
 
 def unread(one: SourceRow, living: int, now: Microseconds) -> str | None:
-    """Why no process reads it, as far as that can be told; None while one does, or tries to, or others call here."""
+    """Why no process reads the source, as far as known; None while one reads or tries to, and for sources that push."""
     looked, holder = moment(one["read_at"]), one["holder"]
     silent = None if looked is None else now - looked
     if holder is not None and holder["alive"]:
         if one["state"] in {"reading", "idle"} and silent is not None and silent > SILENT_AFTER:
-            return f"{named(holder)} has it, and has not looked for {readable(silent)}: see its log, or start it anew"
+            return f"{named(holder)} owns it but has not read it for {readable(silent)}: see its log, or restart it"
         return None
     if not living:
-        return f"nobody reads it: no worker of app {one['app']} is alive"
+        return f"not read: no worker of app {one['app']} is alive"
     if holder is not None:
-        return f"nobody reads it: {named(holder)} had it and is dead; a worker that has its trigger takes it over"
+        return f"not read: {named(holder)} owned it and is dead; a worker with its trigger takes it over"
     if one["state"] == "failing" and silent is not None and silent <= SILENT_AFTER:
-        return None  # between two tries it is let go: another process may be able to read it
+        return None  # released between two tries: another process may be able to read it
     if one["token"]:
         return (
-            f"nobody reads it: no worker of app {one['app']} that is alive has its trigger. "
+            f"not read: no worker of app {one['app']} that is alive has its trigger. "
             f"If it was removed from the code: `wakeful sources forget {one['name']}`"
         )
-    if one["state"] == "reading" and silent is not None and silent > SILENT_AFTER:  # many may read it, and each says so
+    if (
+        one["state"] == "reading" and silent is not None and silent > SILENT_AFTER
+    ):  # several processes may read it, and each reports
         return (
-            f"nobody has said for {readable(silent)} that it is read: whoever did is dead. Start a server or a worker that "
+            f"no process has reported reading it for {readable(silent)}: its readers are dead. Start a server or a worker that "
             f"has its trigger, or, if that was removed from the code, `wakeful sources forget {one['name']}`"
         )
     return None
 
 
 def tell_unserved(one: Source, last: SourceServer, now: Microseconds) -> None:
-    """Of a webhook whose servers are all dead. `last` is the server whose lease ended last."""
+    """Why a webhook is not served: all its servers are dead. `last` is the server whose lease expired last."""
     present = to_text(now) or ""
     until = last["until"]
     one["state"] = "unserved"
     one["since"] = until if until is not None and until <= present else present
     one["unread"] = (
-        f"no server answers its requests: {named(last)} did and is dead. "
-        "Start `wakeful serve APP` again; its senders hear nothing until then"
+        f"no server answers its requests: {named(last)} did, and is dead. "
+        "Start `wakeful serve APP` again; senders get no answer until then"
     )
 
 
@@ -242,12 +250,12 @@ async def missing(desk: Desk, name: str, *, app: str | None = None) -> str:
 
 async def none(desk: Desk, **_: Any) -> str:
     if await sources(desk):
-        return "no sources like that"
-    remedy = "An agent that takes a trigger which is read from outside, or a webhook, makes one when its app starts."
+        return "no matching sources"
+    remedy = "An agent with a webhook or another external trigger adds one when its app starts."
     return f"no sources yet. {remedy}"
 
 
-# what is done
+# verbs
 
 
 async def forget(desk: Desk, one: SourceDetail) -> SourceForgotten | None:
@@ -255,12 +263,12 @@ async def forget(desk: Desk, one: SourceDetail) -> SourceForgotten | None:
     if not await desk.store.do(ForgetSource(app, name, by=desk.by, note=desk.note)):
         if await find(desk, name, app=app) is None:
             return None
-        message = f"source {plain(name)} is read by a process that is alive: remove its trigger from the code first"
-        raise Refused(message, kind="source-is-read", title="A process that is alive reads this source")
+        message = f"source {plain(name)} is read by a live process: remove its trigger from the code first"
+        raise Refused(message, kind="source-is-read", title="A live process reads this source")
     return SourceForgotten(source=name, app=app, forgotten=True)
 
 
-# how a shell prints them
+# on the command line
 
 
 def lag(one: Source) -> str:
@@ -272,7 +280,7 @@ def note(one: Source) -> str:
 
 
 def cut_words(one: Source) -> str | None:
-    """What was removed of its unverified inputs, in words; None if nothing was."""
+    """A sentence about removed unverified inputs; None if none were removed."""
     told = one["cut"]
     if told is None:
         return None
@@ -280,8 +288,8 @@ def cut_words(one: Source) -> str | None:
 
 
 def brought(one: Source) -> str:
-    """10 events, 2 of them again; 3 refused, 1 quarantined."""
-    again = f", {one['repeated']:,} of them again" if one["repeated"] else ""
+    """10 events, 2 of them duplicates; 3 refused, 1 quarantined."""
+    again = f", {one['repeated']:,} of them duplicates" if one["repeated"] else ""
     counts = {"refused": one["refused"], "quarantined": one["quarantined"]}
     rest = [f"{count:,} {what}" for what, count in counts.items() if count]
     return f"{number(one['taken'], 'event')}{again}" + (f"; {', '.join(rest)}" if rest else "")
@@ -301,7 +309,7 @@ def lines(one: SourceDetail, look: Look) -> Printed:
         ("looked", None if one["read_at"] is None else look.ago(one["read_at"])),
         ("last event", None if one["event_at"] is None else look.ago(one["event_at"])),
         ("lag", None if one["lag"] is None else lag(one)),
-        ("behind", None if one["behind"] is None else f"{one['behind']:,} are known to wait"),
+        ("behind", None if one["behind"] is None else f"{one['behind']:,} items known to wait"),
         ("brought", brought(one)),
         ("kept", kept if one["kept"] else None),
         ("cut", cut_words(one)),
@@ -327,7 +335,7 @@ RESOURCE = Resource(
     bare=True,
     listing=Listing(
         read=sources,
-        summary="list what brings events in, by app and name",
+        summary="list sources of events, by app and name",
         none=none,
         columns=(
             Column("source", "name", flexible=True),
@@ -344,19 +352,19 @@ RESOURCE = Resource(
         less=("wakes", "behind", "kept", "lag", "taken", "last event", "kind"),
         below="note",
     ),
-    show=Show(find=find, summary="one source, with where it stands and its alarms", lines=lines),
+    show=Show(find=find, summary="show one source with its cursor and its alarms", lines=lines),
     verbs=(
         Verb(
             name="forget",
             run=forget,
-            summary="remove one that is declared no more, with its cursor and what it has seen",
+            summary="remove a source that is no longer declared, with its cursor and seen items",
             says=lambda one: (
-                f"source {plain(one['source'])} of app {plain(one['app'])}: forgotten, with its cursor and what it has seen"
+                f"source {plain(one['source'])} of app {plain(one['app'])}: forgotten, with its cursor and seen items"
             ),
             danger="some",
             across=True,
         ),
     ),
-    more="wakeful why NAME tells the story of one of them. What could not be read is listed by wakeful quarantine.",
-    takes="sources takes a NAME, or forget NAME, or nothing: then it lists them",
+    more="`wakeful why NAME` explains one source. `wakeful quarantine` lists unreadable inputs.",
+    takes="sources takes a NAME, forget NAME, or no argument to list them",
 )

@@ -1,6 +1,6 @@
-"""States: what agents keep from run to run, shown and changed by a person.
+"""States: data that agents keep between runs; operators can show and change it.
 
-A run that has read the state and would save its own change over a person's is done again with the person's.
+If an operator changes a state while a run uses it, the run's own change is dropped and the run starts again with the new state.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ RUN_ID = re.compile(r"[0-9a-f]{26}(\.[0-9]+)?")
 
 
 class State(TypedDict):
-    """What an agent keeps from run to run."""
+    """The data that an agent keeps between runs."""
 
     app: str
     agent: str
     key: str
-    value: Annotated[Any, AsJson(), About("null: nothing is kept")]
+    value: Annotated[Any, AsJson(), About("null: no state is stored")]
     version: Count
-    changed_by: Annotated[str | None, About("A run, or a person")]
+    changed_by: Annotated[str | None, About("A run or an operator")]
     changed_at: MomentOrNone
-    note: Annotated[str | None, About("What a person said about their change")]
-    run: Annotated[str | None, About("The run that has it now: the next one waits for it")]
+    note: Annotated[str | None, About("The operator's note on the change")]
+    run: Annotated[str | None, About("The run that holds the state now; the next run waits for it")]
 
 
 class States(TypedDict):
-    """What one agent keeps, in each app that has it."""
+    """The state of one agent, in each app that has the agent."""
 
     states: list[State]
 
 
 class ChangedState(TypedDict):
-    """The version that a change made."""
+    """The version after a change."""
 
     app: str
     agent: str
     version: Count
 
 
-# looking
+# reading
 
-OfKey = Annotated[str | None, Param("only what is kept for this key", metavar="KEY")]
+OfKey = Annotated[str | None, Param("only the state of this key", metavar="KEY")]
 
 
 async def states(desk: Desk, *, app: OfApp = None, key: OfKey = None) -> list[State]:
@@ -72,12 +72,12 @@ def chosen(found: Iterable[State], app: str | None, key: str | None) -> list[Sta
 
 
 def named_app(desk: Desk, app: str | None) -> str | None:
-    """The app that is named: in a shell also by its code."""
+    """The app that is meant; on the command line also by its code. Raises Unfit if both are given and differ."""
     if desk.code is None or desk.by.way != "cli":
         return app
     own = str(desk.code.agents.name)
     if app not in {None, own}:
-        words = f"--of {plain(app)} is another app than {own}, which --app names: give one of them"
+        words = f"--of {plain(app)} and --app ({own}) name different apps: give one of them"
         raise Unfit(words, "app", typed=words)
     return own
 
@@ -88,7 +88,7 @@ async def missing(desk: Desk, agent: str, /, **_: Any) -> str:
 
 
 def changed_by(one: State, look: Look) -> str:
-    """The run that saved it, or the person who changed it."""
+    """The run or the operator that changed the state last."""
     who = one["changed_by"]
     if who is None:
         return "–"
@@ -103,10 +103,10 @@ def whole(found: States, look: Look) -> Printed:
             head += f", changed by {changed_by(one, look)} {look.ago(one['changed_at'])}"
             head += f" ({plain(one['note'])})" if one["note"] else ""
         if one["run"] is not None:
-            head += f"; run {look.short(one['run'])} has it now"
+            head += f"; run {look.short(one['run'])} holds it now"
         yield line(head, style="dim", whole=look.piped)
         if one["value"] is None:
-            yield "nothing is kept: the next run begins with the defaults of the model"
+            yield "no state is stored: the next run starts with the model's defaults"
         else:
             yield plain_lines(indented_json(one["value"]))
 
@@ -116,8 +116,8 @@ def whole(found: States, look: Look) -> Printed:
 OwnApp = Annotated[
     str | None,
     Param(
-        "the app's name, where several apps have an agent of that name",
-        about="of which app, where it is not the one that this server runs",
+        "name of the app, if several apps have this agent",
+        about="name of the app (default: the app of this server)",
         flag="--of",
         metavar="NAME",
     ),
@@ -125,8 +125,8 @@ OwnApp = Annotated[
 Key = Annotated[
     str | None,
     Param(
-        "what an agent with key= keeps for this key",
-        about="what it keeps for this key, where the agent has key=",
+        "the state of this key, for an agent with key=",
+        about="the state of this key, for an agent with key=",
         metavar="KEY",
     ),
 ]
@@ -134,11 +134,11 @@ Value = Annotated[
     Any,
     Param(
         "the new state, as JSON or @file",
-        about="the new state: it must fit the agent's model",
+        about="the new state; it must fit the agent's model",
         metavar="JSON",
         positional=True,
         said="state set",
-        missing="it is the new state, as JSON",
+        missing="the new state is required, as JSON",
     ),
 ]
 
@@ -156,7 +156,7 @@ async def clear(desk: Desk, agent: str, *, app: OwnApp = None, key: Key = None) 
 
 
 async def change(desk: Desk, agent: str, text: str | None, app: str | None, key: str | None) -> ChangedState:
-    """An agent whose code is here is checked by it."""
+    """Change a state. If the agent's code is loaded here, its model checks the value first."""
     name = await app_meant(desk, agent, app)
     if desk.code is not None and name == desk.code.agents.name:
         try:
@@ -164,7 +164,7 @@ async def change(desk: Desk, agent: str, text: str | None, app: str | None, key:
         except Persistent as error:
             raise misfit(error, wrong_call=isinstance(error, InvalidState)) from None
     elif desk.by.way == "cli" and not await keeps_a_state(desk, agent, name):
-        desk.remark(f"no run of agent {plain(agent)} has had a state yet: --app APP checks whether it has one")
+        desk.remark(f"no run of agent {plain(agent)} has saved a state yet: --app APP checks whether the agent has one")
     version = await desk.store.do(ChangeState(name, agent, key or "", text, by=desk.by, note=desk.note))
     return ChangedState(app=name, agent=agent, version=version)
 
@@ -174,14 +174,14 @@ async def keeps_a_state(desk: Desk, agent: str, app: str) -> bool:
 
 
 async def app_meant(desk: Desk, agent: str, app: str | None) -> str:
-    """The app that is named. A server means its own if none is, and another one must be known to keep a state; a shell means the
-    only app that has such an agent.
+    """The app that is meant. Without a name, a server means its own app, and the command line the only app that has the agent.
+    A server raises NotFound for another app in which this agent has no state.
     """
     if desk.by.way == "cli":
         return named_app(desk, app) or await only_app_of(desk, agent)
     own = str(desk.app.agents.name)
     if app not in {None, own} and not await keeps_a_state(desk, agent, str(app)):
-        message = "no agent of that name and app keeps a state here: GET /v1/states lists those that do"
+        message = "this agent has no state in that app: GET /v1/states lists all states"
         raise NotFound(message)
     return app or own
 
@@ -192,7 +192,7 @@ async def only_app_of(desk: Desk, agent: str) -> str:
     if not seen:
         hint = did_you_mean(agent, await known_agents(desk.reads))
         message = (
-            f'no agent "{plain(agent)}" has run here.{hint} With --app APP or --of NAME it is changed all the same'
+            f'no agent "{plain(agent)}" has run here.{hint} To change it all the same, give --app APP or --of NAME'
         )
         raise NotFound(message)
     if len(seen) > 1:
@@ -202,7 +202,7 @@ async def only_app_of(desk: Desk, agent: str) -> str:
 
 
 async def changed_apps(desk: Desk, agent: str, *, app: str | None = None, **_: Any) -> list[str]:
-    """The app whose token it takes."""
+    """The app whose token is needed."""
     return [await app_meant(desk, agent, app)]
 
 
@@ -234,8 +234,8 @@ RESOURCE = Resource(
     missing=missing,
     listing=Listing(
         read=states,
-        summary="what agents keep from run to run",
-        none="no agent keeps a state here yet. It takes one with @app.agent(…, state=Model).",
+        summary="list the state that agents keep between runs",
+        none="no agent keeps a state here yet. Declare one with @app.agent(…, state=Model).",
         columns=(
             Column("app", when=lambda items, _: of_several_apps(items)),
             Column("agent"),
@@ -246,12 +246,12 @@ RESOURCE = Resource(
             Column("state", show=lambda one, _: "–" if one["value"] is None else in_json(one["value"]), flexible=True),
         ),
     ),
-    show=Show(find=find, summary="what one agent keeps, in each app that has it", lines=whole, bare=True),
+    show=Show(find=find, summary="show the state of one agent, in each app that has it", lines=whole, bare=True),
     verbs=(
         Verb(
             "set",
             put,
-            "set what an agent keeps: a run that has read the old one goes again with this",
+            "set an agent's state; a run that uses the old one starts again",
             says=told("set"),
             by_key=True,
             http="PUT /{key}",
@@ -262,7 +262,7 @@ RESOURCE = Resource(
         Verb(
             "clear",
             clear,
-            "clear what an agent keeps: the next run begins as the first one did",
+            "clear an agent's state; the next run starts with the defaults",
             says=told("cleared"),
             by_key=True,
             http="DELETE /{key}",
@@ -270,6 +270,6 @@ RESOURCE = Resource(
             apps=changed_apps,
         ),
     ),
-    more="An agent has a state with @app.agent(…, state=Model).",
+    more="Declare a state with @app.agent(…, state=Model).",
     takes=lambda word: TAKES.get(word, "state show takes at most one AGENT"),
 )

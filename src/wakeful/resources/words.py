@@ -1,4 +1,4 @@
-"""What people read, without a terminal: texts on one line, times in words, and lines that a surface colours and wraps."""
+"""Text for people, independent of a terminal: one-line texts, times in words, and lines that a surface colours and wraps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from wakeful.stored_errors import in_one_line
 SHOWN_OF_AN_ID = 10
 SHOWN_AFTER_THE_DASH = 6
 
-Span = str | tuple[str, str]  # a text, or a text and its style; the style "state" is that of the state it names
+Span = (
+    str | tuple[str, str]
+)  # a text, or a text and its style; style "state" means the colour of the state that the text names
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line. Where it is too long, its further lines are indented as well; `whole`: it is not wrapped at all."""
+    """A line. If it is wrapped, its further lines are indented as well; `whole`: it is never wrapped."""
 
     spans: tuple[Span, ...]
     indent: int = 0
@@ -35,7 +37,7 @@ def line(*spans: Span, indent: int = 0, style: str = "", whole: bool = False) ->
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a header, inside what is shown of one thing."""
+    """Rows under a header, as part of what `show` prints."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[Span]]
@@ -44,14 +46,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A line for the person at the terminal, apart from the output of the command."""
+    """A line for standard error, apart from the command's output."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Where it is printed, and when."""
+    """The output that text is printed to: its width, whether it is piped, and the time now."""
 
     now: Microseconds
     width: int = 10_000
@@ -61,26 +63,26 @@ class Look:
         return ago(text, self.now)
 
     def short(self, identifier: str) -> str:
-        """The beginning of a run's id, which every command takes; all of it where no person looks. A run that was had again
-        keeps its number: 3f2a91c04d.1.
+        """A prefix of a run's id, which every command accepts; the whole id if output is piped. A repeated run keeps its
+        number: 3f2a91c04d.1.
         """
         root, dot, generation = identifier.partition(".")
         return identifier if self.piped else f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
 
     def short_delivery(self, identifier: str) -> str:
-        """As `short`: the beginning of its run's id, a dash, and the beginning of its own."""
+        """As `short`, for a delivery: a prefix of its run's id, a dash, and a prefix of its own."""
         root, _, own = identifier.partition("-")
         return identifier if self.piped else f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"
 
 
 def plain(text: Any) -> str:
-    """Text on one line, with everything that is not printable escaped, and without secrets that are known."""
+    """Text on one line, with unprintable characters escaped and known secrets redacted."""
     whole = redact(str(text))
     return whole if whole.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in whole)
 
 
 def plain_lines(text: str) -> str:
-    """As `plain`, but line ends stay."""
+    """As `plain`, but line ends are kept."""
     return "\n".join(plain(one) for one in redact(text).splitlines())
 
 
@@ -101,7 +103,7 @@ def indented_json(thing: Any) -> str:
 
 
 def cut(text: str, room: int) -> str:
-    """A text of at most so many characters; one that is longer ends with …"""
+    """The text cut to `room` characters; a cut text ends with …"""
     room = max(room, 10)
     return text if len(text) <= room else f"{text[: room - 1]}…"
 
@@ -159,7 +161,7 @@ def took(start: str | None, end: str | None) -> str:
 
 
 def clock_time(text: str | None) -> str:
-    """The time of day on the wall of WAKEFUL_TIME_ZONE, with the date if it is not today's."""
+    """Local time in WAKEFUL_TIME_ZONE, with the date unless it is today."""
     if text is None:
         return "–"
     from wakeful.triggers.zones import zone_named

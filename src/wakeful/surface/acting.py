@@ -1,4 +1,4 @@
-"""The one way by which a verb is carried out, for every surface: may the actor do it, which thing is meant, then the noun's function."""
+"""How every surface executes a verb: check the permission, find the item, call the noun's function."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from wakeful.surface.offers import Offer
 
 
 class Missing(NotFound):
-    """The thing is not there, or not any more. The surface finds the words."""
+    """The item does not exist, or no longer. The surface writes the message."""
 
 
 def refuse_unallowed(desk: Desk, verb: Verb) -> None:
-    """The only place that looks at permissions. Without a list of scopes an actor may do everything."""
+    """The only place that checks permissions. Raises if the actor lacks the scope; without a list of scopes everything is allowed."""
     if desk.scopes is not None and verb.scope not in desk.scopes:
-        message = f"{desk.by.name} may not {verb.name}: that needs the permission {verb.scope}"
+        message = f"{desk.by.name} may not {verb.name}: it needs the permission {verb.scope}"
         raise NotAllowed(message)
 
 
 async def find(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any]) -> Any:
-    """The thing of this name; `Missing` if there is none."""
+    """The item of this name. Raises `Missing` if there is none."""
     if resource.show is None:
         message = f"{resource.plural} have no function that finds one"
         raise TypeError(message)
@@ -38,14 +38,14 @@ async def find(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any
 async def subject_of(
     resource: Resource, verb: Verb, desk: Desk, key: str | None, which: Mapping[str, Any]
 ) -> tuple[Any, ...]:
-    """What a verb is about: one thing, or nothing if it is about the collection."""
+    """The target of a verb: one item, or none for a verb on the collection."""
     if key is None or not verb.of_one:
         return ()
     return (key if verb.by_key else await find(resource, desk, key, which),)
 
 
 async def apps_of(verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any]) -> list[str]:
-    """The apps that a thing is of, or that a verb on the collection is about: a guarded verb needs the token of each."""
+    """The apps that a verb affects: a guarded verb needs the token of each."""
     if verb.apps is not None:
         told = given if verb.by_key or not subject else {}
         return list(await verb.apps(desk, *subject, **told))
@@ -55,7 +55,7 @@ async def apps_of(verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mappi
 async def carry_out(
     verb: Verb, desk: Desk, subject: tuple[Any, ...], given: Mapping[str, Any], *, plan: bool = False
 ) -> Any:
-    """Carry a verb out, or only plan it. `Missing` if what it is about is not there any more."""
+    """Execute a verb, or only plan it. Raises `Missing` if its target no longer exists."""
     run = verb.in_shell if verb.in_shell is not None and desk.by.way == "cli" else verb.run
     run = run if not plan or verb.plan is None else verb.plan
     result = await run(desk, *subject, **given)
@@ -65,7 +65,7 @@ async def carry_out(
 
 
 async def missing_words(resource: Resource, desk: Desk, key: str, which: Mapping[str, Any]) -> str:
-    """What a shell says of a thing that is not there."""
+    """The command line's message for an unknown item."""
     if callable(resource.missing):
         return await resource.missing(desk, key, **which)
     template = resource.missing or f'there is no {resource.name} "{{key}}"'
@@ -79,7 +79,7 @@ def items_of(answer: Any) -> list[Any]:
 
 
 def as_json(resource: Resource, offer: Offer, answer: Any) -> Any:
-    """The object that HTTP answers."""
+    """The JSON object of an HTTP answer."""
     if offer.kind != "list":
         return answer
     if isinstance(answer, Page):
@@ -88,5 +88,5 @@ def as_json(resource: Resource, offer: Offer, answer: Any) -> Any:
 
 
 def member_of(resource: Resource) -> str:
-    """The member of an answer that holds the items of a listing."""
+    """The member of an answer that contains the items of a listing."""
     return (resource.listing.member if resource.listing is not None else None) or resource.plural

@@ -1,4 +1,4 @@
-"""A bulk verb in a shell: counted first, then slice after slice with a line that says how far it is, until nothing is left."""
+"""A bulk verb on the command line: count, then work slice by slice with a progress line until nothing is left."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wakeful.surface.table import look_of, print_all
 
 
 def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
-    """Plan it, or do all of it. Ctrl-C stops between two batches, and the same command goes on."""
+    """Plan the work, or do all of it. Ctrl-C stops between two batches; the same command continues."""
     bulk, verb, arguments = asked.kind, offer.verb, asked.arguments
     if bulk is None or verb is None:
         raise AssertionError(offer)
@@ -80,7 +80,7 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
 
 
 def carry_on(resource: Resource, offer: Offer, asked: Asked) -> int:
-    """A verb that goes on for long. Ctrl-C stops it between two batches, and the same command goes on."""
+    """A long-running verb. Ctrl-C stops it between two batches; the same command continues."""
     line, arguments = ProgressLine(), asked.arguments
     start_logs(arguments)
     stopped = False

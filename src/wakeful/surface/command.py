@@ -1,7 +1,7 @@
-"""Commands made from resources: `wakeful NOUN WORD KEY …`.
+"""Commands generated from resources: `wakeful NOUN VERB KEY …`.
 
-The word is found first, wherever it stands among the options; then it gets a parser of its own, so that
-`wakeful circuits close --help` shows what close takes. An option of another word is refused with the name of that word.
+The verb is found first, anywhere among the options; it has a parser of its own, so that `wakeful circuits close --help` shows the
+options of close. An option of another verb is refused with the name of that verb.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wakeful.surface.performing import Asked, load_code, perform, perform_severa
 from wakeful.surface.writing import write_raw
 
 HELP = ("-h", "--help")
-UNFIT = 422  # what was given does not fit: the command was called the wrong way
+UNFIT = 422  # a value does not fit: exits as a usage error
 
 
 def call(name: str, summary: str, words: Sequence[str]) -> int:
@@ -51,7 +51,7 @@ def call(name: str, summary: str, words: Sequence[str]) -> int:
 
 
 def refuse_number(resource: Resource, offer: Offer, parser: Parser, words: Sequence[str]) -> None:
-    """A wrong number of words, as every command that is no noun says it."""
+    """The message for a wrong number of arguments, as in commands that are not nouns."""
     named = positionals_of(resource, offer)
     if len(words) > len(named):
         command = parser.prog.removeprefix("wakeful ")
@@ -86,18 +86,18 @@ def call_noun(resource: Resource, summary: str, words: list[str]) -> int:
 
 
 def unknown_word(resource: Resource, word: str, offers: Iterable[str]) -> str:
-    """Of a noun that is mostly looked at, a word that is like none of its own is taken for a slip of a filter."""
+    """The message for an unknown word after a noun that is mostly listed: it is treated as a misspelt filter."""
     hint = did_you_mean(word, offers)
     if (resource.verbs and not resource.mostly_listed) or "Did" in hint:
         return f'there is no "{resource.spoken} {plain(word)}".{hint}'
     return f'{resource.spoken}: unexpected argument "{plain(word)}"; see wakeful {resource.spoken} --help'
 
 
-# which word
+# finding the verb
 
 
 def place_of_word(resource: Resource, words: Sequence[str]) -> int | None:
-    """Where the first word stands that is neither an option nor the value of one."""
+    """The position of the first argument that is neither an option nor the value of one."""
     if words and not words[0].startswith("-"):
         return 0
     parsers = [parser_of(resource, offer) for offer in offers_of(resource)]
@@ -112,7 +112,7 @@ def place_of_word(resource: Resource, words: Sequence[str]) -> int | None:
         elif not word.startswith("-"):
             return place
         elif word.partition("=")[0] not in known:
-            return None  # the parser of the listing says so
+            return None  # the parser of the listing reports it
         else:
             skip = word in with_value
     return None
@@ -131,7 +131,7 @@ def value_flags(parser: Parser) -> set[str]:
 
 
 def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequence[str]) -> None:
-    """An option that another word of this noun takes is refused with that word's name; an unknown one with a guess among all."""
+    """Refuse an option of another verb of this noun with that verb's name, and an unknown option with a suggestion."""
     own, with_value = set(parser._option_string_actions), value_flags(parser)  # noqa: SLF001 as above
     for place, word in enumerate(words):
         flag = word.partition("=")[0]
@@ -143,20 +143,20 @@ def refuse_foreign(resource: Resource, offer: Offer, parser: Parser, words: Sequ
         takers = [name for name, known in flags.items() if flag in known]
         if takers:
             said = [given.param.elsewhere for one in offers_of(resource) for given in one.options if given.flag == flag]
-            message = (said and said[0]) or f"{flag} is for {either(takers, 'and')}: {{word}} has none"
+            message = (said and said[0]) or f"{flag} is for {either(takers, 'and')}, not for {{word}}"
             message = message.format(word=offer.word)
             raise UsageError(message)
         hint = did_you_mean(flag, set().union(*flags.values()))
         raise UsageError(f'{resource.spoken}: there is no option "{word}".{hint}')
 
 
-# what a word takes
+# parsers
 
 
 def parser_of(
     resource: Resource, offer: Offer, *, command: str | None = None, summary: str | None = None, bare: bool = False
 ) -> Parser:
-    """The parser of one word; of an alias, `command` and its summary. `bare`: without a key it is another word."""
+    """The parser of one verb; for an alias, with `command` and its summary. `bare`: without a key it is another verb."""
     short = len(offers_of(resource)) == 1
     name = command or (resource.spoken if short else f"{resource.spoken} {offer.word}")
     told = summary or offer.summary
@@ -178,7 +178,7 @@ def parser_of(
         add_option(parser, one, required=strict is not None and one.required)
     add_common(parser, offer)
     if offer.kind == "show" and resource.show is not None and resource.show.raw is not None:
-        parser.add_argument("--raw", metavar="FILE", help="write the bytes, as they came, there; - is standard output")
+        parser.add_argument("--raw", metavar="FILE", help="write the original bytes to FILE; - is standard output")
     if offer.code is not None:
         parser.add_argument("--app", dest="code", metavar="APP", help=f"{offer.code}: {APP_HELP}")
     add_json(parser)
@@ -199,7 +199,7 @@ def positional_help(resource: Resource, offer: Offer) -> str:
     helps = [f"of the {resource.name}, like {resource.example}"] if offer.of_one else []
     helps += [one.help for one in offer.positionals]
     if offer.verb is not None and offer.verb.needs_app == "yes":
-        helps.append("APP: file.py, file.py:name or module:name (default: WAKEFUL_APP, else app.py here)")
+        helps.append("APP: file.py, file.py:name or module:name (default: WAKEFUL_APP, else app.py in this folder)")
     return "; ".join(helps).replace("%", "%%")
 
 
@@ -210,9 +210,9 @@ def add_option(parser: Parser, one: Given, *, required: bool = False) -> None:
         told = f"{told}: {', '.join(one.choices)}"
     default = one.default if one.in_shell is UNSET else one.in_shell
     if one.kind == "number" and one.param.most is not None:
-        told += f", up to {one.param.most}"
+        told += f", at most {one.param.most}"
     if one.kind == "number" and isinstance(default, int):
-        told += f" (default {default})"
+        told += f" (default: {default})"
     told = told.replace("%", "%%")
     if one.kind == "flag":
         parser.add_argument(*flags, dest=one.name, action="store_true", default=argparse.SUPPRESS, help=told)
@@ -245,27 +245,28 @@ def reader_of(one: Given) -> Callable[[str], Any]:
 
 
 def add_common(parser: Parser, offer: Offer) -> None:
-    """What verbs take beside their own parameters."""
+    """Options that verbs take besides their own parameters."""
     verb = offer.verb
     if verb is None:
         return
     if verb.bulk is not None:
-        parser.add_argument("--yes", action="store_true", help=f"also when there are more than {MANY:,}")
+        parser.add_argument("--yes", action="store_true", help=f"confirm more than {MANY:,} at once")
         parser.add_argument(
             "--rate",
             metavar="N/s",
             type=read_pace,
             default=verb.bulk.rate,
-            help="so many a second, or max" + ("" if verb.bulk.rate is None else f" (default {verb.bulk.rate:g}/s)"),
+            help="at most N per second, or max"
+            + ("" if verb.bulk.rate is None else f" (default: {verb.bulk.rate:g}/s)"),
         )
     if verb.paced:
-        parser.add_argument("--yes", action="store_true", help="also when there are more than 1,000")
+        parser.add_argument("--yes", action="store_true", help="confirm more than 1,000 at once")
         parser.add_argument(
             "--rate",
             metavar="N/s",
             type=read_pace,
             default=None,
-            help="at most this many, like 10/m (default: as fast as workers finish them)",
+            help="at most this many per time, such as 10/m (default: as fast as workers finish them)",
         )
     if verb.bulk is not None or verb.plan is not None:
         flags = ["--plan"] if verb.plan_flag is None else ["--plan", verb.plan_flag]
@@ -278,10 +279,10 @@ def add_common(parser: Parser, offer: Offer) -> None:
             help="check against the agents of this app: file.py, file.py:name or module:name",
         )
     if verb.note:
-        parser.add_argument("--note", metavar="TEXT", help="why, for the record")
+        parser.add_argument("--note", metavar="TEXT", help="reason, kept with the record")
     if verb.paced or verb.logs:
         add_logs(parser)
-    parser.set_defaults(in_flight=None, log_level=None, log_format=None)  # as the loading of an app expects them
+    parser.set_defaults(in_flight=None, log_level=None, log_format=None)  # as loading an app expects them
 
 
 def read_pace(text: str) -> float | None:
@@ -292,7 +293,7 @@ def read_pace(text: str) -> float | None:
 
 
 def help_of(resource: Resource, summary: str) -> Parser:
-    """The help of a noun: its words, and the options of its listing."""
+    """The help of a noun: its verbs, and the options of its listing."""
     offers = offers_of(resource)
     listing = next((one for one in offers if one.kind == "list"), offers[0])
     parser = parser_of(resource, listing, summary=summary)
@@ -301,14 +302,16 @@ def help_of(resource: Resource, summary: str) -> Parser:
     heads = [" ".join([one.word, *positionals_of(resource, one)]) for one in offers]
     wide = max(map(len, heads))
     lines = [f"  {head:<{wide}}  {one.summary}" for head, one in zip(heads, offers, strict=True)]
-    usage = f"wakeful {resource.spoken} [WORD] [options]"
+    usage = f"wakeful {resource.spoken} [COMMAND] [options]"
     parser.usage = usage
-    told = f"wakeful {resource.spoken} WORD --help shows what a word takes. Below: what list takes, the default."
+    told = (
+        f"wakeful {resource.spoken} COMMAND --help shows the options of a command. Below: options of list, the default."
+    )
     parser.description = "\n".join([f"{summary[:1].upper()}{summary[1:]}.", "", *lines, "", told])
     return parser
 
 
-# doing it
+# execution
 
 
 def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> int:
@@ -335,7 +338,7 @@ def execute(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> 
 
 
 def refuse_strangers(verb: Verb, asked: Asked) -> None:
-    """Decisions of people are not for the programs that an app starts. A plan decides nothing."""
+    """Refuse decisions that belong to people if a program started by an app asks. A plan is allowed: it decides nothing."""
     from wakeful.shell.person import needs_token, people_only
 
     if asked.plan:
@@ -347,7 +350,7 @@ def refuse_strangers(verb: Verb, asked: Asked) -> None:
 
 
 def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) -> Asked:
-    """What was asked, checked: the key and the other words, and every parameter that was given."""
+    """Check the call: the key, the other arguments, and every given parameter."""
     given = {one.name: getattr(arguments, one.name) for one in offer.options if hasattr(arguments, one.name)}
     typed = tuple(given)
     for one in offer.options:
@@ -389,7 +392,7 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
 
 
 def kind_of(resource: Resource, offer: Offer, bulk: Bulk, key: str | None, given: Sequence[str]) -> Bulk:
-    """Of which kind the things are that are meant. What belongs to another kind, or to one thing, is refused."""
+    """The kind of items that is meant. Options of another kind, or for one item, are refused."""
     for other in bulk.others:
         choice = {one.name: one for one in parameters_of(other.plan)} if other.in_shell else {}
         first = choice.get(other.some[0])
@@ -423,7 +426,7 @@ def refuse_app_alone(resource: Resource, offer: Offer, words: Sequence[str]) -> 
 
 
 def spoken(one: Given, word: str) -> Any:
-    """A word without a flag. JSON may be read from a file or standard input."""
+    """A positional argument. JSON may be read from a file or standard input."""
     if one.kind != "json":
         return one.text(word)
     if one.param.understood and word != "-" and not word.startswith("@"):
@@ -435,15 +438,15 @@ def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], argum
     own = {one.name for one in (*offer.which, *offer.takes)}
     many = [one.flag for one in offer.choice if one.name in given and one.name not in own]
     if offer.bulk is not None and offer.bulk.wrong is not None:
-        many = []  # the noun has said what it thinks of them
+        many = []  # the noun has already checked them
     if many or (arguments.plan and offer.verb is not None and offer.verb.plan is None):
         flags = [one.flag for one in offer.choice if one.name not in own]
-        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.names}: leave out the {resource.typed}, or them"
+        message = f"{either([*flags, '--plan'], 'and')} are for many {resource.names}: leave out either the {resource.typed} or these options"
         raise UsageError(message)
 
 
 def takes(resource: Resource) -> str:
-    """What is said to a wrong number of words."""
+    """The message for a wrong number of arguments."""
     offers = offers_of(resource)
     bare = [one.word for one in offers if not positionals_of(resource, one)]
     plain_key = [one for one in offers if positionals_of(resource, one) == [resource.typed]]

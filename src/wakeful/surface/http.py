@@ -1,11 +1,11 @@
-"""HTTP paths made from resources.
+"""HTTP paths generated from resources.
 
     GET  /v1/PLURAL?filter=…            the listing
-    GET  /v1/PLURAL/KEY?which=…         one thing
-    POST /v1/PLURAL/KEY/VERB {field: …}  a verb; with "plan": true only what it would do
+    GET  /v1/PLURAL/KEY?which=…         one item
+    POST /v1/PLURAL/KEY/VERB {field: …}  a verb; "plan": true only plans it
     POST /v1/PLURAL/VERB {filter: …}     one slice of a bulk verb
 
-A parameter or a field that is not known is refused: a filter that does nothing looks like an answer.
+Unknown parameters and fields are refused: an ignored filter would make the answer look complete.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from wakeful.surface.acting import (
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 SLICE = 1_000
-LONGEST_SLICE = 10.0  # seconds: a request that goes slowly does less
+LONGEST_SLICE = 10.0  # seconds: a slow request handles fewer items
 
 DeskOf = Callable[[Actor, str | None], Desk]
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 def resource_routes(resources: Iterable[Resource], desk_of: DeskOf, settings: ApiSettings) -> list[Route]:
-    """The routes of all resources. Longer paths come first: a key may have slashes in it."""
+    """The routes of all resources. Longer paths come first, because a key may contain slashes."""
     made: list[tuple[str, Route]] = []
     for resource in resources:
         for offer in offers_of(resource):
@@ -128,8 +128,8 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
 
 def ambiguous(error: Ambiguous, offer: Offer) -> Problem:
     name = next((one.http for one in offer.which if one.name == error.parameter), error.parameter)
-    title = "Several things have this name"
-    return Problem(409, f"{error}: say which with ?{name}=", kind="ambiguous", title=title, field=name)
+    title = "Several items have this name"
+    return Problem(409, f"{error}: choose one with ?{name}=", kind="ambiguous", title=title, field=name)
 
 
 def key_of(resource: Resource, request: Request) -> str:
@@ -146,7 +146,7 @@ def required(offer: Offer) -> Verb:
 
 
 def fields_of(verb: Verb, takes: Iterable[Given]) -> list[str]:
-    """The members that the body of a verb may have."""
+    """The members that a verb's body may have."""
     plan = ["plan"] if verb.plan is not None else []
     plan += ["rate", "yes"] if verb.paced else []
     return [*(one.http for one in takes), *plan, *(["note"] if verb.note else [])]
@@ -160,7 +160,7 @@ def part(given: Mapping[str, Any], parameters: Iterable[Given]) -> dict[str, Any
 
 
 def query_of(request: Request, parameters: tuple[Given, ...]) -> dict[str, Any]:
-    """What was given, read; a parameter that is required and missing is refused."""
+    """The given parameters, parsed. Raises if a required one is missing."""
     texts = read_parameters(request.query_params, [one.http for one in parameters])
     given: dict[str, Any] = {}
     for one in parameters:
@@ -178,7 +178,7 @@ def _of_query(one: Given, text: str) -> Any:
     match one.kind:
         case "flag":
             if text not in {"true", "false"}:
-                raise bad_parameter(f"{one.http} is true or false", one.http)
+                raise bad_parameter(f"{one.http} must be true or false", one.http)
             return text == "true"
         case "choice" if text not in one.choices:
             raise bad_parameter(f'there is no {one.http} "{shown}".{did_you_mean(text, one.choices)}', one.http)
@@ -206,7 +206,7 @@ def missing(one: Given) -> str:
 
 
 def body_of(fields: BodyFields, parameters: Iterable[Given]) -> dict[str, Any]:
-    """The members of a body that were given, read. Null counts as not given, unless the parameter can be taken away."""
+    """The given members of a body, parsed. Null counts as not given, unless the parameter can be removed."""
     given: dict[str, Any] = {}
     for one in parameters:
         value = fields.given.get(one.http)
@@ -228,7 +228,7 @@ def _of_body(fields: BodyFields, one: Given, value: Any) -> Any:
             most = one.param.most
             if type(value) is not int or value < one.param.least or (most is not None and value > most):
                 reach = f"from {one.param.least:,} up" if most is None else f"from {one.param.least:,} to {most:,}"
-                raise fields.refusal(one.http, f"is a whole number {reach}")
+                raise fields.refusal(one.http, f"must be a whole number {reach}")
             return value
         case _:
             text = str(fields.text(one.http))
@@ -275,7 +275,7 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
 
 
 def chosen_of(fields: BodyFields, kinds: Sequence[Bulk]) -> tuple[Bulk, dict[str, Any]]:
-    """Which kind of things, and which of them: exactly one member says so."""
+    """The kind of items and the filter: exactly one member of the body gives both."""
     inside = {one.inside: [given for given in parameters_of(one.plan) if not given.param.outside] for one in kinds}
     found = {
         one.inside: (one, chosen)
@@ -284,23 +284,23 @@ def chosen_of(fields: BodyFields, kinds: Sequence[Bulk]) -> tuple[Bulk, dict[str
     }
     if len(kinds) > 1 and len(found) != 1:
         words = ", ".join(f'"{one.inside}" for {one.things}' for one in kinds)
-        raise bad_body(f"which ones? Give one of these: {words}", kinds[0].inside)
+        raise bad_body(f"nothing is selected: give one of these: {words}", kinds[0].inside)
     kind, chosen = next(iter(found.values()), (kinds[0], None))
     choice = {} if chosen is None else body_of(chosen, inside[kind.inside])
     if not any(choice.get(name) for name in kind.some):
-        raise bad_body(f"which ones? Give {which_of(inside[kind.inside], kind.some)}", kind.inside)
+        raise bad_body(f"nothing is selected: give {which_of(inside[kind.inside], kind.some)}", kind.inside)
     return kind, choice
 
 
 def which_of(choice: Iterable[Given], some: Iterable[str]) -> str:
-    """The fields that say which ones, in words: "agent" or "all": true."""
+    """The fields that select items, in words: "agent" or "all": true."""
     by_name = {one.name: one for one in choice}
     words = [f'"{by_name[name].http}"' + (": true" if by_name[name].kind == "flag" else "") for name in some]
     return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
 
 
 def slice_of(asked: ChangeRequest) -> tuple[float | None, int]:
-    """How fast, and how many of them in this request."""
+    """The rate, and the number of items for this request."""
     given = asked.fields.given.get("rate")
     if given is None:
         return None, SLICE
@@ -312,7 +312,7 @@ def slice_of(asked: ChangeRequest) -> tuple[float | None, int]:
 
 
 def course_of(asked: ChangeRequest) -> Course:
-    """As long as a request may take: what is left then is left to the next one."""
+    """A pace with the time limit of a request: remaining items are left to the next request."""
     rate, _ = slice_of(asked)
     over = asyncio.Event()
     asyncio.get_running_loop().call_later(LONGEST_SLICE, over.set)
@@ -321,5 +321,5 @@ def course_of(asked: ChangeRequest) -> Course:
 
 def refuse_many(asked: ChangeRequest, count: int, what: str) -> None:
     if count > MANY and not asked.fields.flag("yes"):
-        detail = f'{count:,} {what} are more than {MANY:,}: add "yes": true if you mean all of them'
-        raise Problem(409, detail, kind="too-many", title="That is a great many")
+        detail = f'{count:,} {what} are more than {MANY:,}: add "yes": true to confirm'
+        raise Problem(409, detail, kind="too-many", title="Too many without confirmation")

@@ -1,4 +1,4 @@
-"""What a resource offers, one entry for each thing that can be read or done. Every surface walks this list."""
+"""What a resource offers: one entry for each reading and each verb. Every surface uses this list."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Kind = Literal["list", "show", "reading", "verb"]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One thing that can be read or done.
+    """One reading or verb.
 
-    `which` are parameters that say which thing is meant, beside its key; `takes` are its own; `choice` are those of many at once.
+    `which` are parameters that select the item, besides its key; `takes` are its own; `choice` are those of the bulk verb.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Offer:
     which: tuple[Given, ...] = ()
     takes: tuple[Given, ...] = ()
     choice: tuple[Given, ...] = ()
-    others: tuple[Given, ...] = ()  # of further kinds that a shell can choose
+    others: tuple[Given, ...] = ()  # of further kinds that the command line can select
     verb: Verb | None = None
     reading: Reading | None = None
-    code: str | None = None  # what a shell looks at the code of an app for
+    code: str | None = None  # what --app APP is for
 
     @property
     def bulk(self) -> Bulk | None:
@@ -43,7 +43,7 @@ class Offer:
 
     @property
     def all(self) -> tuple[Given, ...]:
-        """All parameters, each once."""
+        """All parameters, without duplicates."""
         found: dict[str, Given] = {}
         for one in (*self.which, *self.takes, *self.choice, *self.others):
             found.setdefault(one.name, one)
@@ -60,13 +60,13 @@ class Offer:
 
     @property
     def options(self) -> tuple[Given, ...]:
-        """The parameters that a shell takes with a flag."""
+        """The parameters that are options on the command line."""
         return tuple(one for one in self.all if not one.param.positional and not one.param.http_only)
 
 
 @cache
 def offers_of(resource: Resource) -> tuple[Offer, ...]:
-    """All that a resource offers, in the order of its help."""
+    """All offers of a resource, in the order of its help."""
     return tuple(
         replace(one, code=resource.code or (None if one.verb is None else one.verb.code)) for one in _offers(resource)
     )
@@ -107,7 +107,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
 
 
 def path_of(resource: Resource, offer: Offer, *, many: bool = False) -> tuple[str, str]:
-    """The method and the path of an offer, with {key} as the resource calls it; `many`: of its bulk verb."""
+    """The method and path of an offer, with {key} replaced by the resource's key; `many`: those of its bulk verb."""
     verb, reading = offer.verb, offer.reading
     declared = None
     if verb is not None:

@@ -1,4 +1,4 @@
-"""The part of the OpenAPI document that is made from resources: every path with its tag, every key with its type, examples."""
+"""The part of the OpenAPI document that is generated from resources: paths with tags, keys with types, and examples."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from wakeful.surface.offers import Offer, offers_of, path_of
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
 NOTE: Json = {**TEXT, "description": "Why"}
-PLAN: Json = {"type": "boolean", "default": False, "description": "Only say what would be done"}
-YES: Json = {"type": "boolean", "default": False, "description": f"Also when there are more than {MANY:,}"}
+PLAN: Json = {"type": "boolean", "default": False, "description": "Only return what would be done"}
+YES: Json = {"type": "boolean", "default": False, "description": f"Confirm more than {MANY:,} at once"}
 RATE: Json = {
     "type": ["string", "number", "null"],
-    "description": "So many a second, like 20/s, or max",
+    "description": "Rate limit, such as 20/s, or max",
     "examples": ["20/s"],
 }
 MOMENT = "2026-08-01T08:00:00Z"
@@ -29,7 +29,7 @@ REFERENCE = "#/components/schemas/{model}"
 
 
 def resource_paths(resources: Iterable[Resource]) -> Json:
-    """Every path, with an example of what it answers."""
+    """Every path, with an example of its answer."""
     resources = list(resources)
     paths: dict[str, Json] = {}
     for resource in resources:
@@ -43,7 +43,7 @@ def resource_paths(resources: Iterable[Resource]) -> Json:
 
 
 def resource_schemas(resources: Iterable[Resource]) -> Json:
-    """A schema for each view, by the name of its class."""
+    """A schema for each view, by class name."""
     views: dict[str, Any] = {}
     whole: Json = {}
     for resource in resources:
@@ -55,12 +55,12 @@ def resource_schemas(resources: Iterable[Resource]) -> Json:
     serialization: Literal["serialization"] = "serialization"
     asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
     _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
-    # A view that another noun answers, too, has the names of its parts from there.
+    # A view that another noun also returns uses the part names defined there.
     return whole | {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()}
 
 
 def views_of(resource: Resource) -> list[Any]:
-    """All that a resource answers."""
+    """All views that a resource returns."""
     found: list[Any] = [resource.view]
     if resource.show is not None:
         found.append(returned_by(resource.show.find))
@@ -102,7 +102,7 @@ def operation_of(resource: Resource, offer: Offer) -> Json:
 
 
 def verb_name(resource: Resource, offer: Offer) -> str:
-    """A verb that has a path of its own, /v1/pause, is called by its name alone."""
+    """The operationId. A verb with a path of its own, such as /v1/pause, has its bare name."""
     _, path = path_of(resource, offer)
     return offer.name if path == f"/v1/{offer.name}" else f"{offer.name}_{resource.noun}"
 
@@ -112,7 +112,7 @@ def read_answer(resource: Resource, offer: Offer) -> Json:
         schema = listing(member_of(resource), reference(resource.view.__name__))
         paged = get_origin(returned_by(resource.listing.read)) is Page
         if paged:
-            schema["properties"]["next"] = {"type": ["string", "null"], "description": "Give it as after"}
+            schema["properties"]["next"] = {"type": ["string", "null"], "description": "Pass it as after"}
             schema["required"].append("next")
         if resource.listing.more is not None:
             more = (whole_schema if resource.in_place else schema_of)(resource.listing.more)
@@ -131,7 +131,7 @@ def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
     if verb.plan is not None:
         fields["plan"] = {**PLAN, "description": sentence(verb.plan_help)}
     if verb.paced:
-        fields |= {"rate": RATE, "yes": {**YES, "description": "Also when there are more than 1,000"}}
+        fields |= {"rate": RATE, "yes": {**YES, "description": "Confirm more than 1,000 at once"}}
     if verb.note:
         fields["note"] = NOTE
     needed = [one.http for one in offer.fields if one.required]
@@ -159,7 +159,7 @@ def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> 
     statuses = {"400", "401", "403", "404", "409", "413", "421", "503", *verb.statuses}
     return {
         "operationId": bulk.operation or f"{verb.name}_{resource.plural}".replace(" ", "_"),
-        "summary": bulk.summary or f"{sentence(verb.summary)}: many at once, a slice of them a request",
+        "summary": bulk.summary or f"{sentence(verb.summary)}: many at once, one batch per request",
         "tags": [resource.plural],
         "security": [{"token": []}],
         "parameters": [operator()],
@@ -169,11 +169,11 @@ def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> 
 
 
 def chosen_schema(bulk: Bulk, *, alone: bool) -> Json:
-    """The member of a body that says which ones. Where there are several kinds, only one of them is given."""
+    """The body member that selects the items. If there are several kinds, exactly one of them is given."""
     inside = [one for one in parameters_of(bulk.plan) if not one.param.outside]
     schema = object_of({one.http: field_schema(one) for one in inside}, *(one.http for one in inside if one.required))
     kind = {} if alone else {"type": ["object", "null"]}
-    return {**schema, **kind, "additionalProperties": False, "description": "Which ones"}
+    return {**schema, **kind, "additionalProperties": False, "description": "Filter that selects the items"}
 
 
 def body_schema(fields: Json, needed: list[str]) -> Json:
@@ -237,7 +237,7 @@ def answered(view: Any) -> Json:
 
 
 def schema_of(view: Any) -> Json:
-    """The schema of a type, in place."""
+    """The schema of a type, inlined."""
     if get_origin(view) is list:
         return {"type": "array", "items": answered(get_args(view)[0])}
     made: Json = tidy(TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE))
@@ -246,7 +246,7 @@ def schema_of(view: Any) -> Json:
 
 
 def whole_schema(view: Any) -> Json:
-    """The schema of a view with those of its parts in place."""
+    """The schema of a view with the schemas of its parts inlined."""
     made = TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE)
     parts = made.pop("$defs", {})
 
@@ -264,7 +264,7 @@ def whole_schema(view: Any) -> Json:
 
 
 def tidy(schema: Any) -> Any:
-    """Without titles; "this or null" as a list of types; the choices of an enumeration in order; with an example."""
+    """A schema without titles, with "this or null" as a list of types, enumerations in order, and an example."""
     if isinstance(schema, list):
         return [tidy(one) for one in schema]
     if not isinstance(schema, dict):
@@ -288,7 +288,7 @@ def tidy(schema: Any) -> Any:
 
 
 def example_of(schema: Json, schemas: Mapping[str, Json]) -> Any:
-    """An object that fits a schema, for people who read the document."""
+    """An example that fits a schema, for readers of the document."""
     if "$ref" in schema:
         return example_of(schemas[schema["$ref"].rpartition("/")[2]], schemas)
     if schema.get("examples"):
@@ -315,7 +315,7 @@ def example_of(schema: Json, schemas: Mapping[str, Json]) -> Any:
 
 
 def with_examples(paths: Json, schemas: Mapping[str, Json]) -> Json:
-    """An example beside the schema of each answer."""
+    """Add an example to the schema of each answer."""
     for item in paths.values():
         for operation in item.values():
             content = operation["responses"]["200"]["content"]["application/json"]

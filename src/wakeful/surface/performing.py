@@ -1,4 +1,4 @@
-"""Carries out what a shell asked for: opens the store, asks the noun's functions, prints the answer."""
+"""Executes a command: opens the store, calls the noun's functions, prints the answer."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ SOME_REFUSED = 1
 
 @dataclass(slots=True)
 class Asked:
-    """What a person asked for at a command line."""
+    """A parsed command."""
 
     arguments: argparse.Namespace
     key: str | None
     given: dict[str, Any]
-    code: str | None = None  # APP, where it was named
-    token: Token | None = None  # that of a person, where the verb is guarded
-    app: Any = None  # whose code is needed, or was named
-    keys: tuple[str, ...] = ()  # of a verb that takes several
-    kind: Bulk | None = None  # of many at once
-    course: Course | None = None  # of a verb that goes on for long
+    code: str | None = None  # APP, if given
+    token: Token | None = None  # the operator's token, if the verb is guarded
+    app: Any = None  # the app whose code is needed or was named
+    keys: tuple[str, ...] = ()  # keys, for a verb that takes several
+    kind: Bulk | None = None  # for a bulk verb
+    course: Course | None = None  # for a long-running verb
 
     def of(self, parameters: Any) -> dict[str, Any]:
         return {one.name: self.given[one.name] for one in parameters if one.name in self.given}
 
     @property
     def url(self) -> str:
-        """The store: where the code of an app is looked at, the one that it names, unless another is."""
+        """The store to use: --store, or the one that the app's code names."""
         return chosen_store(self.arguments, self.app)
 
     @property
@@ -65,7 +65,7 @@ class Asked:
 
 
 async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
-    """Read or do one thing, and print it."""
+    """Execute one reading or verb and print the result."""
     which, given = asked.of(offer.which), asked.of(offer.takes)
     async with desk_for(offer.verb, asked) as desk:
         desk.remark, desk.course = say, asked.course
@@ -75,7 +75,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
             raise NotFound(await missing_words(resource, desk, asked.key or "", which)) from None
         except Ambiguous as error:
             flag = next((one.flag for one in offer.all if one.name == error.parameter), f"--{error.parameter}")
-            raise UsageError(f"{error}: say which with {flag} NAME") from None
+            raise UsageError(f"{error}: choose one with {flag} NAME") from None
         except Unfit as error:
             raise UsageError(error.typed) from None
         asides = () if offer.verb is None or offer.verb.asides is None else await offer.verb.asides(desk, answer)
@@ -96,7 +96,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
 
 
 async def perform_several(resource: Resource, offer: Offer, asked: Asked) -> int:
-    """All of them are found before anything is done; then each is done or refused by itself."""
+    """Find all items before anything is done; then do or refuse each one separately."""
     which, given, verb = asked.of(offer.which), asked.of(offer.takes), offer.verb
     if verb is None:
         raise AssertionError(offer)
@@ -115,7 +115,7 @@ async def perform_several(resource: Resource, offer: Offer, asked: Asked) -> int
                 result = await carry_out(verb, desk, (one,), given)
                 answers.append({**result, "refused": None})
                 told.append(said_of(verb.says, result, (one,), given))
-            except Missing:  # it was removed meanwhile
+            except Missing:  # removed meanwhile
                 continue
             except Refused as error:
                 answers.append(error.answer)
@@ -131,7 +131,7 @@ async def perform_several(resource: Resource, offer: Offer, asked: Asked) -> int
 async def _answer(
     resource: Resource, offer: Offer, desk: Desk, asked: Asked, which: Mapping[str, Any], given: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """What is answered, and how it is printed."""
+    """The answer, and how it is printed."""
     out = terminal()
     look = look_of(out)
     if offer.kind == "list" and resource.listing is not None:
@@ -169,7 +169,7 @@ async def _answer(
 
 
 def said_of(says: Callable[..., Any], result: Any, about: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
-    """What is said of an answer; a function that wants to know them is handed what it is about, and what was given."""
+    """The message for an answer. Depending on its parameters, the function also gets the item and the given arguments."""
     return says(result, *(*about, given)[: len(inspect.signature(says).parameters) - 1])
 
 
@@ -179,7 +179,7 @@ async def listed(listing: Listing, desk: Desk, given: Mapping[str, Any]) -> Any:
     except ValueError:
         if given.get("after") is None:
             raise
-        message = '--after: not a cursor of this listing; it is the "next" of an earlier page'
+        message = '--after: not a cursor of this listing; use the "next" of an earlier page'
         raise UsageError(message) from None
 
 
@@ -206,7 +206,7 @@ def last_of(page: Any) -> Sequence[str]:
 
 
 def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:
-    """One thing whose noun has no words of its own: a line for each field that has a value."""
+    """The default output for one item: a line for each field that has a value."""
     from wakeful.resources.words import plain
     from wakeful.shell.terminal import value
 
@@ -220,7 +220,7 @@ def fields_in_lines(one: Mapping[str, Any], look: Any) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
-    """Where it is done: a store to read, a store to change, or an app whose code is needed."""
+    """The desk for a command: with a store to read, a store to change, or an app whose code is needed."""
     arguments = asked.arguments
     by = Actor(operator_of(arguments) if verb is not None else "", "cli")
     note = getattr(arguments, "note", None)
@@ -239,14 +239,14 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
 
 
 async def story(reads: Reads, identifier: str) -> Mapping[str, Any] | None:
-    """The story of an id; its room is loaded when it is first asked for."""
+    """The explanation of an id; `why` is imported on first use."""
     from wakeful.why import why
 
     return await why(reads, identifier)
 
 
 def load_code(verb: Verb | None, asked: Asked) -> None:
-    """The app whose code is needed, or was named. It may say where its store is."""
+    """The app whose code is needed or was named. It may name its store."""
     if asked.app is not None:
         return
     if verb is not None and verb.logs:
@@ -264,13 +264,13 @@ def load_code(verb: Verb | None, asked: Asked) -> None:
 
 
 def is_put_to_work(verb: Verb, asked: Asked) -> bool:
-    """Does it take the app's runtime, and not its code alone?"""
+    """Whether the verb needs the app's runtime, not only its code."""
     reads = asked.plan and verb.bulk is not None and verb.bulk.reads_only
     return verb.needs_app != "no" and not reads
 
 
 def looked_at(app: Any) -> AppSide | None:
-    """What the code of an app says by itself, without being started."""
+    """The app's side of a desk from its code alone, without a runtime."""
     if app is None:
         return None
     from wakeful.operations.declared import Declared
@@ -279,7 +279,7 @@ def looked_at(app: Any) -> AppSide | None:
 
 
 def side_of(runtime: Any, named: str) -> AppSide:
-    """What a runtime has of its app's code."""
+    """The app's side of a desk from a runtime."""
     from wakeful.operations.declared import Declared
 
     return AppSide(

@@ -1,4 +1,4 @@
-"""The page of reference about resources, written from the table: `python -m wakeful.surface.reference > docs/reference/resources.md`."""
+"""The reference page of resources, generated from the table: `python -m wakeful.surface.reference > docs/reference/resources.md`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from wakeful.surface.openapi import resource_schemas, sentence
 
 HEAD = """# Resources
 
-Each noun with what can be read and done, in a shell and over HTTP. This page is written by `make reference` from
+Each noun with its readings and verbs, on the command line and over HTTP. `make reference` generates this page from
 `src/wakeful/resources`; a test compares them. Every verb takes `--note` or `"note"`, is recorded with its operator
-(`--as`, `Wakeful-Operator`), and needs the token over HTTP. [Command line](command-line.md) and [HTTP API](http-api.md) tell
-the rest."""
+(`--as`, `Wakeful-Operator`), and needs the token over HTTP. See also [Command line](command-line.md) and
+[HTTP API](http-api.md)."""
 
 
 def page() -> str:
@@ -30,13 +30,13 @@ def page() -> str:
 def section(resource: Resource) -> Iterator[str]:
     yield f"## {sentence(resource.plural)}"
     yield (resource.view.__doc__ or "").strip()
-    rows = ["| in a shell | over HTTP | |", "|---|---|---|"]
+    rows = ["| command line | HTTP | |", "|---|---|---|"]
     for offer in offers_of(resource):
         rows += list(offer_rows(resource, offer))
     yield "\n".join(rows)
     taken = [row for offer in offers_of(resource) for row in parameter_rows(offer)]
     if taken:
-        yield "\n".join(["| word | option | over HTTP | |", "|---|---|---|---|", *taken])
+        yield "\n".join(["| verb | option | HTTP | |", "|---|---|---|---|", *taken])
     schema = resource_schemas([resource])[resource.view.__name__]
     yield "\n".join(["| field | type | |", "|---|---|---|", *(field_row(*one) for one in schema["properties"].items())])
 
@@ -63,9 +63,9 @@ def parameter_rows(offer: Offer) -> Iterator[str]:
         shell = cell(one.metavar) if one.param.positional else "" if one.param.http_only else f"`{one.flag}`"
         yield f"| `{offer.word}` | {shell} | `{one.http}` | {cell(told(one))} |"
     if offer.verb is not None and (offer.verb.plan is not None or offer.bulk is not None):
-        yield f"| `{offer.word}` | `--plan` | `plan` | Only what would be done |"
+        yield f"| `{offer.word}` | `--plan` | `plan` | Only show what would be done |"
     if offer.bulk is not None:
-        yield f"| `{offer.word}` | `--yes`, `--rate` | `yes`, `rate` | Also very many; so many a second |"
+        yield f"| `{offer.word}` | `--yes`, `--rate` | `yes`, `rate` | Confirm a large number; rate per second |"
 
 
 def told(one: Given) -> str:

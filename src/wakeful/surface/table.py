@@ -1,4 +1,4 @@
-"""Prints what a noun declares: listings as tables, lines with their styles, on a terminal or into a pipe."""
+"""Prints a noun's output: listings as tables and styled lines, to a terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def print_listing(out: Console, resource: Resource, listing: Listing, items: Seq
 
 
 def cell_of(resource: Resource, column: Column, item: Any, look: Look) -> Cell:
-    """What stands in a cell: made by hand, or by the type of its field."""
+    """The text of a cell: by the column's `show`, or by the type of its field."""
     if column.show is not None:
         return span_of(column.show(item, look), column.style)
     value = item[column.field]
@@ -66,7 +66,7 @@ def span_of(span: Span, style: str = "") -> Text:
 
 
 def print_all(out: Console, printed: str | Printed) -> None:
-    """Lines, tables and plain sentences, in their order."""
+    """Print lines, tables and plain sentences, in order."""
     for one in (printed,) if isinstance(printed, str) else printed:
         match one:
             case str():

@@ -1,4 +1,4 @@
-"""The bytes of a thing, written into a file by a shell: `show ID --raw FILE`."""
+"""Writing an item's bytes to a file: `show ID --raw FILE`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from wakeful.surface.performing import Asked, desk_for
 
 
 async def write_raw(resource: Resource, offer: Offer, asked: Asked) -> int:
-    """Write its bytes into the file that was named; - is standard output."""
+    """Write the bytes to the given file; - is standard output."""
     place, which = asked.arguments.raw, asked.of(offer.which)
     if resource.show is None or resource.show.raw is None:
         raise AssertionError(offer)
