@@ -39,7 +39,7 @@ class Reader(Reads):
             return lambda key, **which: show.find(looking(self), key, **which)
         if resource is not None and not is_one and listing is not None:
             return lambda **which: self._listed(resource.plural, listing.read, which)
-        message = f'there is nothing "{name}" to read'
+        message = f'the reader has no method "{name}"'
         raise AttributeError(message)
 
     async def _listed(self, plural: str, read: Callable[..., Awaitable[Any]], which: Mapping[str, Any]) -> Any:

@@ -35,7 +35,7 @@ def test_it_is_told_apart_from_an_output_and_from_an_effect(wakeful, held):
     run, _, _ = held
     shown = wakeful("runs", "--held").out
     assert "tampering, run" in shown
-    assert "Restore the row from a backup, then `wakeful replay RUN`" in shown
+    assert "Restore the row from a backup, then resume the run: `wakeful replay RUN`" in shown
     assert "`wakeful cancel RUN`" in shown
     assert "output" not in shown
     assert "release" not in shown
@@ -44,7 +44,7 @@ def test_it_is_told_apart_from_an_output_and_from_an_effect(wakeful, held):
     assert f"`wakeful cancel {run}`" in refused
     assert "effect" not in refused
     told = wakeful("why", run).out
-    assert f"Restore the row from a backup, then `wakeful replay {run}`" in told
+    assert f"Restore the row from a backup, then resume the run: `wakeful replay {run}`" in told
     keys = sorted(alarms(wakeful, "open"))
     assert keys == ["held/tickets/triage/tampering", "tampering/tickets/wakeful_event.envelope"]
     assert "wakeful effects" not in wakeful("alarms").out

@@ -88,7 +88,7 @@ def test_a_message_that_waits_is_tried_now_or_discarded(wakeful, folder):
     wakeful("emit", "app.py", "x")
     wakeful("once", "app.py")
     (delivery,) = wakeful("deliveries", "--json").json["deliveries"]
-    assert "1 message for channel slow of app a, the oldest for" in wakeful("doctor", code=1).out
+    assert "1 delivery for channel slow of app a, the oldest for" in wakeful("doctor", code=1).out
     what = f"delivery {delivery['id']} to channel slow"
     assert wakeful("deliveries", "replay", delivery["id"]).out == f"{what}: tried now, was pending\n"
     assert wakeful("deliveries", "discard", delivery["id"], "--note", "old").out == f"{what}: discarded, was pending\n"

@@ -27,3 +27,9 @@ def test_no_import_hides_from_the_linter():
         if re.search(r"\b(?:import_module|__import__)\(", path.read_text(encoding="utf-8"))
     }
     assert found == BY_NAME
+
+
+def test_no_file_is_longer_than_500_lines():
+    files = [*SOURCE.rglob("*.py"), *SOURCE.glob("stores/sql/*.sql")]
+    lines = {str(path.relative_to(SOURCE)): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
+    assert {name: count for name, count in lines.items() if count > 500} == {}

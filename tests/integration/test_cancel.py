@@ -359,7 +359,7 @@ class TestUndoing:
         states = {one["action"]: one["state"] for one in shown["effects"]}
         if answer == "abandoned":
             assert states["charge"] == "confirmed"
-            assert "undone: reserve; not undone: charge (bob said so)" in shown["reason"]
+            assert "undone: reserve; not undone: charge (decided by bob)" in shown["reason"]
         else:
             assert states["charge"] == "undone"
             assert "undone: charge, reserve" in shown["reason"]

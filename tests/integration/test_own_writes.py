@@ -59,7 +59,7 @@ async def stopped(new_app: NewApp, url: str, dialect: str, **options: Any) -> No
         told = await why(runtime.reader, newest["key"])
         assert told is not None
         words = " ".join(told["story"])
-        assert "of agent next_one wrote itself (number 4 of its chain: next_one → next_one" in words
+        assert "of agent next_one wrote (number 4 of its chain: next_one → next_one" in words
 
 
 async def test_an_agent_that_answers_its_own_change_with_another_is_stopped(new_app: NewApp, orders: str, dialect: str):

@@ -192,7 +192,7 @@ async def test_an_undo_that_fails_holds_the_run_until_a_person_has_spoken(app: A
         await runtime.drain()
         run = await seen(runtime, run)
     assert (run["state"], run["error"]["message"]) == ("dead", "out of stock")
-    assert "undone: reserve; not undone: charge (ada said so)" in run["reason"]
+    assert "undone: reserve; not undone: charge (decided by ada)" in run["reason"]
     assert shop.calls[3:] == ["release book"]
 
 

@@ -265,7 +265,7 @@ async def test_a_person_is_played_by_the_test(app: App, store_url: str, verb: st
         assert run["output"] == ("done" if ends == "done" else None)
         with pytest.raises(NotFound, match="and not held"):
             await getattr(world, verb)(held["id"])
-        with pytest.raises(NotFound, match="is not there"):
+        with pytest.raises(NotFound, match="does not exist"):
             await getattr(world, verb)("nothing")
 
 

@@ -87,7 +87,7 @@ async def schedules(desk: Desk) -> list[Finding]:
 
 
 async def sources(desk: Desk) -> list[Finding]:
-    """What brings events in, and whether it can be read."""
+    """The sources of events, and whether they can be read."""
     found: list[Finding] = []
     retired = await retired_apps(desk.reads)
     listed = [one for one in await noun_of_sources.sources(desk) if one["app"] not in retired]
@@ -109,7 +109,7 @@ async def sources(desk: Desk) -> list[Finding]:
 
 
 async def outbox(desk: Desk) -> list[Finding]:
-    """What waits for channels, and since when."""
+    """The deliveries that wait for channels, and for how long."""
     waiting, present = await waiting_channels(desk.reads), await desk.reads.time()
     if not waiting:
         return [Finding("outbox", "good", "nothing waits")]
@@ -117,8 +117,8 @@ async def outbox(desk: Desk) -> list[Finding]:
         Finding(
             "outbox",
             "look" if present - one["oldest"] > LATE else "good",
-            f"{number(one['count'], 'message')} for channel {one['channel']} of app {one['app']}, "
-            f"the oldest since {readable(max(0, present - one['oldest']))}",
+            f"{number(one['count'], 'delivery')} for channel {one['channel']} of app {one['app']}, "
+            f"the oldest for {readable(max(0, present - one['oldest']))}",
             f"wakeful deliveries --channel {one['channel']} --state pending"
             if present - one["oldest"] > LATE
             else None,
@@ -134,7 +134,7 @@ async def guarded(desk: Desk, app: Declarations | None) -> list[Finding]:
 
     names = sorted({name for name, hashed in await read_guards(desk.reads) if hashed != LOCK})
     if names:
-        words = f"{', '.join(names)}: commands that decide for people ask for WAKEFUL_TOKEN"
+        words = f"{', '.join(names)}: commands that decide for people need WAKEFUL_TOKEN"
         found = [Finding("token", "good", words)]
     else:
         found = []
@@ -143,24 +143,26 @@ async def guarded(desk: Desk, app: Declarations | None) -> list[Finding]:
 
 
 async def people(desk: Desk) -> list[Finding]:
-    """What is waiting for a person."""
+    """Runs, approvals, dead letters, inputs and alarms that wait for a person."""
     counts = await count_runs(desk.reads)
     dead = counts.get("dead", 0)
-    # An approval that waits for its answer is told as an alarm is, and nothing is wrong: it is counted below.
+    # An open approval raises an alarm too, but nothing is wrong: it is counted below.
     listed = await alarms.alarms(desk, state="open")
     open_alarms = [one for one in listed if not one["key"].startswith("ask/")]
     summary = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "none yet"
     found = [Finding("runs", "good", summary)]
     held, dead_deliveries = counts.get("held", 0), (await desk.reads.fetch("count_dead_deliveries"))[0][0]
     if held:
-        found.append(Finding("held", "look", f"{number(held, 'run')} for a person", "wakeful runs --held"))
+        found.append(Finding("held", "look", f"{number(held, 'run')} held for a person", "wakeful runs --held"))
     asked = (await approvals.approvals(desk, state="open", limit=MANY)).items
     if asked:
         count = f"{MANY} approvals or more" if len(asked) == MANY else number(len(asked), "approval")
-        found.append(Finding("questions", "look", f"{count} for a person", "wakeful approvals"))
+        found.append(Finding("questions", "look", f"{count} open", "wakeful approvals"))
     paused = [f"{one['agent'] or 'all'} of app {one['app']}" for one in await pauses.pauses(desk) if one["paused"]]
     if paused:
-        found.append(Finding("paused", "look", ", ".join(paused), "`wakeful pause` lists it, `wakeful resume` ends it"))
+        found.append(
+            Finding("paused", "look", ", ".join(paused), "`wakeful pauses` lists them, `wakeful resume` ends one")
+        )
     inputs = sum(one["count"] for one in await waiting_inputs(desk.reads))
     if dead or dead_deliveries or inputs:
         parts = [number(dead, "run")] if dead else []

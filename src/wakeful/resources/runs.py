@@ -107,10 +107,12 @@ async def runs(
     return await page_of_runs(desk, wanted, limit=limit, after=after)
 
 
-async def moment_of(desk: Desk, text: str | None, name: str) -> int | None:
-    """A given time in microseconds, relative to the store's clock. Raises Unfit if it cannot be parsed."""
-    if text is None:
-        return None
+async def moment_of(desk: Desk, text: str | int | None, name: str) -> int | None:
+    """A given time in microseconds, relative to the store's clock. Raises Unfit if it cannot be parsed. A program may pass
+    microseconds (`reader.runs(since=…)`).
+    """
+    if text is None or isinstance(text, int):
+        return text
     try:
         return read_past(text, now=await desk.reads.time())
     except ValueError as error:
