@@ -241,7 +241,7 @@ class TestOnPostgres:
         try:
             await accept(store, an_arrival("1"))
             restored = await (await back_up(postgres_url))()
-            monkeypatch.setattr(store.database, "_dsn", restored)
+            monkeypatch.setattr(store.database.connections, "dsn", restored)  # type: ignore[attr-defined]
             for connection in store.database._idle:  # type: ignore[attr-defined]
                 connection.terminate()
             await accept(store, an_arrival("2"))

@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from support.apps import NewApp, ended, working
+from support.schemas import knowing, later
 from support.stores import OpenStore, count, query
 from wakeful import App, Run, on
+from wakeful.clock import VirtualClock
 from wakeful.errors import ConfigError, EncryptionKeyMissing, PayloadTampered
 from wakeful.operations.pace import Pace
 from wakeful.operations.rotation import Rotated, rotate
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
+from wakeful.stores.opening import open_database
 from wakeful.stores.payloads import LARGE
 from wakeful.stores.places import PLACES
 from wakeful.stores.request import Actor
@@ -309,3 +312,36 @@ async def test_a_new_store_is_strict_from_the_start_where_that_is_demanded(store
     assert (codec.binds, codec.strict) == (True, True)
     use(KEY)
     assert (await stores(store_url)).database.codec.strict
+
+
+async def test_a_migration_seals_its_author_as_the_store_demands(stores: OpenStore, store_url: str, use, clock):
+    """`wakeful migrate` does not open the store as a worker does: it takes the marks from the store itself."""
+    use(KEY, strict=True)
+    await stores(store_url)
+    use(KEY)
+    with knowing(later(9001, "alter table wakeful_run add column later text;", "first")):
+        await migrate(store_url, clock)
+        store = await stores(store_url)
+        ((detail,),) = await query(store_url, "select detail from wakeful_operation where verb = 'migrate'")
+        assert ".v:" in detail, "bound to its place"
+        await rotated(store)  # PayloadTampered, where a row is not bound to its place
+
+
+async def test_a_migration_without_a_key_of_the_store_changes_nothing(stores: OpenStore, store_url: str, use, clock):
+    use(KEY)
+    await stores(store_url)
+    use()
+    with knowing(later(9001, "alter table wakeful_run add column later text;", "first")):
+        with pytest.raises(EncryptionKeyMissing):
+            await migrate(store_url, clock)
+        assert await query(store_url, "select number from wakeful_migration where number > 9000") == []
+
+
+async def migrate(url: str, clock: VirtualClock) -> None:
+    database = open_database(url, clock)
+    try:
+        if url.startswith("sqlite"):
+            await database.open(migrate=False)
+        await database.migrate(by=Actor("eve", "cli"))
+    finally:
+        await database.close()

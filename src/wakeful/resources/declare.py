@@ -211,7 +211,7 @@ class Verb:
     plan_flag: str | None = None  # another option for --plan
     plan_help: str = "only print what would be done"
     bulk: Bulk | None = None
-    http: str | None = None  # "PATCH /{key}" below the collection, or "POST /v1/replay" from the root
+    http: str | None = None  # "PATCH /{key}" below the collection, "POST " for the collection itself, "POST /v1/replay"
     statuses: tuple[str, ...] = ()  # further error statuses: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
     code: str | None = None  # what --app APP is for, if the code is only read

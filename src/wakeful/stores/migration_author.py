@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wakeful.stores.migrations import Migration
+from wakeful.stores.payloads import Codec
 from wakeful.stores.request import Actor
+from wakeful.stores.sealing import Sealing
 from wakeful.stores.transaction import Row
 
 WAYS_SINCE = 20  # the migration that gave operations a way
+CIPHERS_SINCE = 5  # the migration that made the table of keys
 
 # Yields (query name, parameters), is sent the rows, and returns the author as it is after the commit.
 Writing = Generator[tuple[str, Row], list[Any], "MigrationAuthor"]
@@ -28,11 +31,16 @@ class MigrationAuthor:
     applied: tuple[str, ...] = ()
     seq: int | None = None
 
-    def write(self, now: int | None, migration: Migration, *, finished: bool) -> Writing:
+    def write(self, now: int | None, migration: Migration, codec: Codec, *, finished: bool) -> Writing:
         """Write the row inside the transaction of a migration, after its own statements: the first migration makes the table.
 
-        A migration whose indexes are still to be built is noted as begun.
+        A migration whose indexes are still to be built is noted as begun. The row is sealed as the store demands: EncryptionKeyMissing
+        if this process lacks a key, and then nothing of the migration is applied.
         """
+        if migration.number >= CIPHERS_SINCE:
+            sealing = Sealing.of([row[0] for row in (yield "list_ciphers", ())])
+            sealing.apply(codec)
+            codec.binds = codec.binds or (codec.ring is not None and sealing.is_new)
         if self.seq is not None:
             yield "remove_operation", (self.seq,)
         applied = (*self.applied, migration.label)

@@ -182,7 +182,7 @@ class Migrator:
     async def _write_author(self, migration: Migration, *, finished: bool) -> MigrationAuthor | None:
         if self._author is None:
             return None
-        writing, rows = self._author.write(self._clock.for_database(), migration, finished=finished), None
+        writing, rows = self._author.write(self._clock.for_database(), migration, self._codec, finished=finished), None
         while True:
             try:
                 name, parameters = next(writing) if rows is None else writing.send(rows)

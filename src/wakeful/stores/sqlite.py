@@ -263,7 +263,7 @@ class SqliteBackend:
     def _write_author(
         self, connection: apsw.Connection, author: MigrationAuthor, migration: Migration
     ) -> MigrationAuthor:
-        writing, rows = author.write(self._clock.now(), migration, finished=True), None
+        writing, rows = author.write(self._clock.now(), migration, self.codec, finished=True), None
         while True:
             try:
                 name, parameters = next(writing) if rows is None else writing.send(rows)
