@@ -52,7 +52,7 @@ def test_one_is_acknowledged(wakeful, key):
     assert "acknowledged by ada: on it" in wakeful("alarms").out
     shown = wakeful("alarms", "show", key).out.splitlines()
     assert shown[0].startswith(f"acknowledged  {key}")
-    assert "  told 1 time, last now" in shown
+    assert "  notified 1 time, last now" in shown
     assert shown[-1].split("  ")[1:] == ["acknowledge", "ada", "on it"]
     again = wakeful("alarms", "ack", key, code=1)
     assert "is already acknowledged, by ada" in again.err

@@ -66,7 +66,7 @@ def test_takes_an_agent_and_a_time(wakeful, finished: list[str], folder: Path):
 
 def test_an_archive_is_never_written_over(wakeful, finished: list[str], folder: Path):
     (folder / "runs.jsonl").write_text("mine")
-    assert "there already" in wakeful("archive", "runs.jsonl", code=1).err
+    assert "exists, and an archive is never overwritten" in wakeful("archive", "runs.jsonl", code=1).err
     assert (folder / "runs.jsonl").read_text() == "mine"
 
 

@@ -427,7 +427,7 @@ def test_commands_that_decide_ask_for_the_token_until_a_server_has_none(place, s
     for words in (("approvals",), ("runs",), ("pause", "deploy"), ("effects", "repeat", "--all", "--plan")):
         assert "token" not in wakeful(*words, *store, code=None).err
     open_again = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN="", WAKEFUL_TOKEN_NEXT="")
-    assert "this server has no token, and an earlier one had" in open_again.process.output
+    assert "this server has no token, but an earlier one had" in open_again.process.output
     open_again.stop()
     for words in GUARDED:
         assert "token" not in wakeful(*words, *store, code=None).err, words

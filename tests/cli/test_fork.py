@@ -63,7 +63,7 @@ def test_a_step_that_does_not_exist(wakeful, done):
     ("text", "words"),
     [
         ("{", "--edit"),
-        ('{"step": {}}', 'no "step". Did you mean "steps"?'),
+        ('{"step": {}}', 'not "step". Did you mean "steps"?'),
         ('{"steps": {"join": 1}}', 'does not keep a step "join"'),
     ],
 )

@@ -84,9 +84,7 @@ def test_no_checks_at_all(wakeful, folder):
     (folder / "app.py").write_text(APP)
     (folder / "HEARTBEAT.md").write_text("# Nothing yet\n")
     wakeful("once", "app.py")
-    assert wakeful("heartbeat").out.startswith(
-        "there are no checks here. A heartbeat is declared with app.heartbeat(…)"
-    )
+    assert wakeful("heartbeat").out.startswith("no checks yet. Declare a heartbeat with app.heartbeat(…)")
     assert wakeful("heartbeat", "--json").json == {"checks": []}
     assert "A worker" in wakeful("heartbeat", "run", "mail", code=1).err
     assert "has no checks: it does nothing" in wakeful("check", "app.py").out

@@ -100,7 +100,7 @@ def test_making_one_as_a_word_of_the_noun(desk: Path, wakeful: Wakeful):
     (desk / "other.py").write_text(APP.replace('"desk"', '"other"'))
     wakeful("once", "other.py")
     refused = wakeful("reminders", "make", "in 20 minutes", "x", code=2).err
-    assert "This store has several apps (desk, other): choose one with --app NAME" in refused
+    assert "this store has several apps (desk, other): choose one with --app NAME" in refused
 
 
 def test_moving_and_cancelling(desk: Path, wakeful: Wakeful):

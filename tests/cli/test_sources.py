@@ -46,7 +46,7 @@ class TestSources:
         wakeful("once", "app.py")
         assert "no sources yet" in wakeful("sources").out
         assert wakeful("sources", "--json").json == {"sources": []}
-        assert "nothing ever was" in wakeful("quarantine").out
+        assert "is empty and always was" in wakeful("quarantine").out
 
     def test_are_listed(self, wakeful, read_once, monkeypatch):
         (source,) = wakeful("sources", "--json").json["sources"]
@@ -167,7 +167,7 @@ class TestQuarantine:
         wakeful("quarantine", "show", key, "--raw", "raw.bin")
         assert (read_once / "raw.bin").read_bytes() == b"?two"
         assert "No such file" in wakeful("quarantine", "show", key, "--raw", "no/raw.bin", code=2).err
-        assert 'nothing "none" in quarantine' in wakeful("quarantine", "show", "none", code=1).err
+        assert 'no input "none" in quarantine' in wakeful("quarantine", "show", "none", code=1).err
         told = wakeful("why", key).out
         assert "quarantined" in told
         assert f"wakeful quarantine release APP {key}" in told
@@ -219,7 +219,7 @@ class TestQuarantine:
     def test_dead_letters_have_inputs_among_them(self, wakeful, read_once):
         (group,) = wakeful("dead", "list", "--json").json["groups"]
         assert (group["kind"], group["source"], group["count"]) == ("input", "tape.txt", 2)
-        assert "Inputs are for `wakeful quarantine`" in wakeful("dead").out
+        assert "For inputs use `wakeful quarantine`" in wakeful("dead").out
 
     @pytest.mark.parametrize(
         ("words", "said"),
@@ -230,7 +230,7 @@ class TestQuarantine:
             (("discard",), "takes one ID"),
             (("discard", "x", "--trust"), "--trust is for release"),
             (("release", "x", "--raw", "-"), "--raw is for show"),
-            (("release", "--all"), "--all of which source?"),
+            (("release", "--all"), "--all needs a source"),
             (("release",), "takes APP and an ID"),
             (("release", "a.py", "b", "c"), "takes APP and an ID"),
             (("release", "x", "--source", "y"), "takes an ID, or --all"),

@@ -74,8 +74,8 @@ def typed(folder: Path, words: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (TOKEN, 0, "all of app desk goes on"),
-        (f"  {TOKEN} ", 0, "all of app desk goes on"),
+        (TOKEN, 0, "all of app desk is resumed"),
+        (f"  {TOKEN} ", 0, "all of app desk is resumed"),
         (TOKEN[:-1], 1, "WAKEFUL_TOKEN is a different one"),
         ("", 1, "WAKEFUL_TOKEN is not set here"),
     ],

@@ -175,7 +175,7 @@ class TestAnEdit:
         ("edit", "words"),
         [
             ([], "an edit is an object like"),
-            ({"date": 1}, 'and no "date". Did you mean "data"?'),
+            ({"date": 1}, 'not "date". Did you mean "data"?'),
             ({"steps": []}, '"steps" is an object of results'),
             ({"steps": {"fetch#3": 1}}, 'does not keep a step "fetch#3". Did you mean "fetch#2"?'),
             ({"steps": {"sum_up": 1}}, 'a fork from sum_up does not keep a step "sum_up"'),
@@ -215,5 +215,5 @@ class TestAnEdit:
 
         async with working(app) as runtime:
             run = await go(runtime)
-        with pytest.raises(NotFound, match="It has none at all"):
+        with pytest.raises(NotFound, match="It has no steps"):
             plan_fork(run, "fetch")

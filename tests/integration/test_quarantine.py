@@ -79,7 +79,7 @@ class TestReleasing:
             await runtime.drain()
             assert sorted(seen) == ["a", "b"]
             again = await release(runtime.store, runtime.releasing, found, by=Actor("bob", "code"))
-            assert "ended by somebody else" in str(again.refused)
+            assert "released or discarded just now by another operator" in str(again.refused)
             late = await input_of(looking(runtime.reader), found["key"])
             assert late is not None
             assert "was released by ada" in str(

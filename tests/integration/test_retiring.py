@@ -206,7 +206,7 @@ async def test_one_that_is_started_meanwhile_keeps_what_it_has(store_url: str):
             await stack.enter_async_context(World(shop(), store=store_url, clock=clock))
 
         store.start = start
-        with pytest.raises(StillServed, match="app shop was started meanwhile, and is not retired"):
+        with pytest.raises(StillServed, match="app shop was started meanwhile and is not retired"):
             await retire(opened.reader, opened.store, plan, by=Actor("ada", "code"), note=None)
         assert await retired_apps(opened.reader) == {}
         schedule = await opened.reader.schedule("report")
@@ -245,5 +245,5 @@ async def test_an_app_that_never_was_here_is_refused(store_url: str):
     clock = VirtualClock()
     await left_behind(store_url, clock)
     async with Opened(store_url, clock) as opened:
-        with pytest.raises(NotFound, match=r'no app "shp" has worked on this store.*Did you mean "shop"'):
+        with pytest.raises(NotFound, match=r'no app "shp" has used this store.*Did you mean "shop"'):
             await plan_retirement(opened.reader, "shp")

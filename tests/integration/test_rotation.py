@@ -131,7 +131,7 @@ async def test_nothing_is_bound_while_a_process_of_an_older_version_is_at_work(
     store = await stores(store_url)
     await store.register(RegisterProcess("old", "here", 1, 3600 * 1_000_000))
     await query(store_url, f"update wakeful_process set knows = {BINDS_SINCE - 1} where id = 'old'")
-    with pytest.raises(ConfigError, match=r"process old \(here, pid 1\): of an older version"):
+    with pytest.raises(ConfigError, match=r"process old \(here, pid 1\): an older version"):
         await rotated(store)
     assert not Sealing.of([row[0] for row in await query(store_url, "select id from wakeful_cipher")]).bound
 
@@ -142,7 +142,7 @@ async def test_no_store_is_strict_before_every_process_binds(app: App, older, st
         store = await stores(store_url)
         done = await rotated(store, strict=True)
         assert (done.complete, done.strict) == (False, False)
-        assert "has not taken up that payloads are bound" in (done.waits_for or "")
+        assert "does not bind payloads yet" in (done.waits_for or "")
         receipt = await app.emit("go", "meanwhile")  # written in the older form, and read by all
         assert (await ended(runtime, receipt))["output"] == "meanwhile"
         await runtime.sealing.run_once()

@@ -36,8 +36,8 @@ def test_a_rule(given: dict[str, Any], rule: str):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "Give cron"),
-        ({"grace": "1h"}, "Give cron"),
+        ({}, "give cron"),
+        ({"grace": "1h"}, "give cron"),
         ({"cron": "0 8 * * *", "every": "1h"}, "a schedule has one rule: give cron or every"),
         ({"cron": "0 8 * * *", "days": "mon-fri"}, "days goes with every"),
         ({"every": "soon"}, "is not a duration"),
