@@ -113,5 +113,5 @@ async def test_a_program_that_cannot_work_is_told(tmp_path: Path):
         await crash_everywhere(str(program), WANTED, processes=True)
     with pytest.raises(ConfigError, match=r"there is no file .*missing\.py"):
         await crash_everywhere(str(tmp_path / "missing.py"), WANTED, processes=True)
-    with pytest.raises(ConfigError, match=r"name app shop as file\.py or module:app"):
+    with pytest.raises(ConfigError, match=r"pass app shop as file\.py or module:app"):
         await crash_everywhere(build(Bank()), WANTED, processes=True)
