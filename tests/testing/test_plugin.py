@@ -73,7 +73,7 @@ async def test_a_server_that_is_there_is_used_and_left_as_it_was(
 def test_another_store_is_refused(pytester: pytest.Pytester):
     result = run_tests(pytester, "sqlite", "--wakeful-store=mysql")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--wakeful-store=mysql: write sqlite, postgres or postgresql://*"])
+    result.stderr.fnmatch_lines(["*--wakeful-store=mysql: use sqlite, postgres or postgresql://*"])
 
 
 def test_loading_the_plugin_loads_nothing_else():
