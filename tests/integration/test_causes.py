@@ -136,7 +136,7 @@ async def test_an_agents_own_write_is_recognised_and_shown(new_app: NewApp, hear
         assert shown["chain"]["written_by"] == first["id"]
         told = await why(runtime.reader, run["id"])
         assert told is not None
-        words = f"It is a change that run {first['id']} of agent book wrote itself (number 1 of its chain: book)."
+        words = f"It is a change that run {first['id']} of agent book wrote (number 1 of its chain: book)."
         assert words in told["story"]
 
 

@@ -328,7 +328,7 @@ async def test_the_mark_of_whoever_wrote_comes_along(new_app: NewApp, shop: Shop
     async with working(watching(new_app, [], shop.changes()), reading="drained") as runtime:
         await runtime.drain()
         (reading,) = runtime.sources.readings.values()
-        telling = reading.reader._telling  # type: ignore[attr-defined]  # no event shows it yet
+        telling = reading.reader._row_events  # type: ignore[attr-defined]  # no event shows it yet
         tell = telling.tell
 
         def told(change: RowChange, batch: Batch) -> None:

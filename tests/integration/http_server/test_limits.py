@@ -435,7 +435,7 @@ async def test_no_other_protocol_is_spoken(running: Running, upgrade: bytes):
 async def test_what_is_not_a_request_is_told_so(running: Running, sent: bytes):
     reader, _ = await running.connect(sent)
     status, said = await answer(reader)
-    assert (status, b"not a request in HTTP/1.1" in said) == (400, True)
+    assert (status, b"not an HTTP/1.1 request" in said) == (400, True)
     assert await end(reader) == b""
 
 
