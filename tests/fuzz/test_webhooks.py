@@ -54,7 +54,8 @@ def examine(content: bytes) -> None:
         except Refused as refused:
             str(refused).encode()
         else:
-            assert not sender.signs_body or body == sender.raw
+            # Senders of one service share the secret: a request of one is genuine under the name of another, too.
+            assert not sender.signs_body or body in {one.raw for one in SENDERS if one.declare is sender.declare}
         examine_genuine(sender, request)
 
 
