@@ -149,7 +149,8 @@ async def test_what_was_missed(new_app: NewApp, clock: VirtualClock):
         assert [alarm["key"] for alarm in one["alarms"]] == ["missed/app/note"]
         told = await story(runtime, "note")
     assert (
-        "5 occurrences, from 2026-01-01 00:10:00 UTC to 2026-01-01 00:50:00 UTC, were missed: no worker was running" in told
+        "5 occurrences, from 2026-01-01 00:10:00 UTC to 2026-01-01 00:50:00 UTC, were missed: no worker was running"
+        in told
     )
     assert "It has not fired yet." in told
     assert "It fires next for 2026-01-01 01:00 UTC, 30 s from now." in told
