@@ -162,7 +162,7 @@ async def test_a_reader_that_hangs_is_an_alarm(new_app: NewApp, tape: Outside, o
         clock.move("2m")
         await outside.run_once()
         assert "has not looked since" in (await open_alarms(runtime))[f"expect/app/{NAME}/not-read"]
-        assert "has not looked for 4 m" in (await the_source(runtime))["unread"]
+        assert "has not read it for 4 m" in (await the_source(runtime))["unread"]
         tape.write("b")
         await runtime.drain()
         await outside.run_once()
@@ -189,7 +189,7 @@ async def test_a_reader_that_never_gets_it_open_is_an_alarm(
         clock.move("4m")
         await outside.run_once()
         assert "has not looked since" in (await open_alarms(runtime))[f"expect/app/{NAME}/not-read"]
-        assert "has not looked for 4 m" in (await the_source(runtime))["unread"]
+        assert "has not read it for 4 m" in (await the_source(runtime))["unread"]
         go_on.set()
         await reading
         await outside.run_once()
