@@ -324,7 +324,7 @@ async def test_the_story_of_a_check_tells_its_failures_and_its_alarm(app: App, f
             await pass_time(runtime, "30m")
         story = " ".join((await why(runtime.reader, "heartbeat/mail") or {})["story"])
         assert "failed: OSError: no mail server. It has failed 3 times in a row." in story
-        assert "`wakeful heartbeat run heartbeat/mail` tries it now" in story
+        assert "`wakeful heartbeat run heartbeat/mail` runs it now" in story
         assert "An alarm is open: check heartbeat/mail failed 3 times in a row" in story
         desk.says["mail"] = "one mail"
         await pass_time(runtime, "30m")

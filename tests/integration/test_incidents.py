@@ -471,7 +471,7 @@ async def test_ten_in_a_row_pause_it_and_that_cannot_be_muted(new_app: NewApp, o
         waiting = await go(runtime)
         told = await why(runtime.reader, waiting["id"])
         assert told is not None
-        assert "Agent agent is paused" in told["story"][-1]
+        assert "Agent agent has been paused since" in told["story"][-1]
         assert "10 runs in a row became dead letters" in told["story"][-1]
         trouble.error = None
         await runtime.store.do(ChangePause("app", "agent", paused=False, by=Actor("ada", "code")))

@@ -141,8 +141,8 @@ class TestWaiting:
             while not await runtime.database.fetch("waits_for_locks", 2):
                 await asyncio.sleep(0)
             story = " ".join((await runtime.reader.why(waiting.runs[0]) or {})["story"])
-            assert 'It has waited for lock "till" since' in story
-            assert f"run {held.runs[0]} of agent hold has it" in story
+            assert 'It waits for lock "till" since' in story
+            assert f"run {held.runs[0]} of agent hold has held it since" in story
             assert 'It has held lock "till" since' in " ".join((await runtime.reader.why(held.runs[0]) or {})["story"])
             (listed,) = await runtime.reader.locks()
             assert (listed["name"], listed["run"], listed["waiting"]) == ("till", held.runs[0], 1)
