@@ -138,7 +138,7 @@ class TestWaiting:
             await gate.reached.wait()
             waiting = await app.emit("go")
             runtime.worker.look()
-            while not await runtime.database.fetch("waits_for_locks", 2):
+            while not await runtime.database.fetch("waits_for_locks", waiting.runs[0]):
                 await asyncio.sleep(0)
             story = " ".join((await runtime.reader.why(waiting.runs[0]) or {})["story"])
             assert 'It waits for lock "till" since' in story
