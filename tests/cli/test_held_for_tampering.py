@@ -43,6 +43,7 @@ def test_it_is_told_apart_from_an_output_and_from_an_effect(wakeful, held):
     assert f"run {run} is held for tampering" in refused
     assert f"`wakeful cancel {run}`" in refused
     assert "held for an effect" not in refused
+    assert "wakeful effects" not in refused
     told = wakeful("why", run).out
     assert f"Restore the row from a backup, then resume the run: `wakeful replay {run}`" in told
     keys = sorted(alarms(wakeful, "open"))

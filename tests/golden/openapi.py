@@ -10,7 +10,8 @@ NEEDED = "a request without it was refused before, too, and the document did not
 EVENTS = (
     "paths > /v1/replay > post > requestBody > content > application/json > schema > properties > events > properties"
 )
-RENAMED = "the shape is the same, its name says occurrence, or does not say settled"
+# Schemas with another name and the same shape: the old name was a word that means something else.
+RENAMED = {"Instants": "Occurrences", "SettledInput": "EndedInput"}
 NOT_NULL = "null was refused before, too, and the document did not say so"
 # Places that changed on purpose, with the reason. A place is a path of keys, joined by " > "; what stands below it is not
 # compared. An entry is reviewed like a change of the API, because it is one.
@@ -28,16 +29,29 @@ REVIEWED: dict[str, str] = {
     f"{EVENTS} > agent > type": NOT_NULL,
     "paths > /v1/runs/{id}/fork > post > responses > 200 > content > application/json > schema > $ref": PLANNED,
     "paths > /v1/runs/{id}/fork > post > requestBody > required": NEEDED,
-    "paths > /v1/schedules/{name}/next > get > responses > 200 > content > application/json > schema > $ref": RENAMED,
-    "paths > /v1/quarantine/{key}/release > post > responses > 200 > content > application/json > schema > $ref": RENAMED,
-    "paths > /v1/quarantine/{key}/discard > post > responses > 200 > content > application/json > schema > $ref": RENAMED,
-    "components > schemas > Instants": RENAMED,
-    "components > schemas > SettledInput": RENAMED,
     "paths > /v1/runs/{id}/fork > post > requestBody > content > application/json > schema > required": NEEDED,
 }
 
-# Sentences for readers: they may be written better at any time. The recorded help shows how they read.
+# Sentences for readers: they may be written better at any time, so they are recorded apart, in openapi-texts.json.
 TEXTS = {"summary", "description"}
+
+
+def texts(document: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Every sentence of a document, with its place."""
+    inner = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in inner:
+        here = (*place, str(key))
+        if key in TEXTS and isinstance(value, str):
+            yield " > ".join(here), value
+        elif isinstance(value, dict | list):
+            yield from texts(value, here)
+
+
+def renamed(document: str) -> str:
+    """The text of a frozen document, with the names that schemas have now."""
+    for old, new in RENAMED.items():
+        document = document.replace(f'"{old}": {{', f'"{new}": {{').replace(f'/schemas/{old}"', f'/schemas/{new}"')
+    return document
 
 
 def losses(before: Any, after: Any, place: tuple[str, ...] = ()) -> Iterator[str]:

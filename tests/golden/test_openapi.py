@@ -7,16 +7,24 @@ from typing import Any
 
 import pytest
 
-from golden.openapi import losses
+from golden.openapi import losses, renamed, texts
 from golden.store import HERE
 from wakeful.api.openapi import document
 
 FROZEN = HERE / "openapi.json"
+TEXTS = HERE / "openapi-texts.json"
 
 
 def test_the_document_only_gains() -> None:
     present = json.loads(json.dumps(document()))
-    assert list(losses(json.loads(FROZEN.read_text()), present)) == []
+    assert list(losses(json.loads(renamed(FROZEN.read_text())), present)) == []
+
+
+def test_its_texts(request: pytest.FixtureRequest) -> None:
+    present = dict(texts(json.loads(json.dumps(document()))))
+    if request.config.getoption("--record"):
+        TEXTS.write_text(json.dumps(present, indent=1, ensure_ascii=False) + "\n")
+    assert present == json.loads(TEXTS.read_text())
 
 
 @pytest.mark.parametrize(
