@@ -19,6 +19,7 @@ from wakeful import App, Event, Run, on
 from wakeful.api.serving import create
 from wakeful.cli.http_server import HttpServer
 from wakeful.cli.listening import BACKLOG
+from wakeful.cli.working import spare_the_collector
 from wakeful.intake.route import Router
 from wakeful.runtime import Runtime
 from wakeful.shell.life import Stopping, live
@@ -89,6 +90,7 @@ def serve(app: App) -> None:
         runtime = Runtime(app)
         server = HttpServer(create(runtime), grace=1, access_log=False)
         await runtime.open(migrate=True)
+        spare_the_collector()
         with socket.create_server((load_http.LOOPBACK, 0), backlog=BACKLOG) as listener:
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             await server.ready.wait()

@@ -11,6 +11,7 @@ binds a free port on loopback, prints it on one line once it takes connections, 
 
 import argparse
 import contextlib
+import gc
 import importlib
 import json
 import socket
@@ -91,6 +92,9 @@ def serve(app: Starlette) -> None:
     """Serve on a free loopback port, and print the port as soon as connections are taken."""
     with socket.create_server((load_http.LOOPBACK, 0), backlog=_BACKLOG) as listener:
         config = uvicorn.Config(app, loop="uvloop", http="httptools", workers=1, log_level="warning", access_log=False)
+        config.load()
+        gc.collect()
+        gc.freeze()  # as the engine's server does: neither pauses to look through what was loaded
         print(listener.getsockname()[1], flush=True)
         uvicorn.Server(config).run(sockets=[listener])
 

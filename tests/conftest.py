@@ -10,11 +10,17 @@ from hypothesis import settings
 
 from support.bytecode import keep_bytecode
 from support.memory import use_memory
+from support.transitions import WITNESSED, refused, watch_every_store
 from wakeful import secrets
 from wakeful.redaction import KNOWN
 
 use_memory()
 keep_bytecode()
+# The witness of the tables of transitions, in every store; its own tests make no sense without it.
+if WITNESSED:
+    watch_every_store()
+else:
+    collect_ignore = ["contract/test_transitions.py", "integration/test_rare_transitions.py"]
 
 # A test that is slow because another program is busy has found nothing.
 settings.register_profile("wakeful", deadline=None)
@@ -42,6 +48,14 @@ def no_known_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(secrets, "_NAMED", set(secrets._NAMED))
     yield
     KNOWN.forget()
+
+
+@pytest.fixture(autouse=True)
+def no_refused_transition() -> Iterator[None]:
+    """A request that the tables of transitions refuse fails; the code may go on after that, and the test must not pass."""
+    refused.clear()
+    yield
+    assert refused == []
 
 
 @pytest.fixture(autouse=True)

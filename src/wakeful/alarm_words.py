@@ -78,11 +78,11 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     ("delivery", "late"): Words(
         "Channel {first} does not deliver",
-        "`wakeful deliveries --channel {first} --state pending` lists what waits; `wakeful deliveries replay ID` tries one now, "
-        "`wakeful deliveries discard ID` lets the next one go",
+        "`wakeful deliveries --channel {first} --state pending` lists them; `wakeful deliveries replay ID` retries one now, "
+        "`wakeful deliveries discard ID` gives it up, and the next one follows",
     ),
     "channel": Words(
-        "Messages wait for channel {rest}, which app {app} does not declare",
+        "Deliveries wait for channel {rest}, which app {app} does not declare",
         "declare the channel again, or discard them: `wakeful deliveries --channel {rest} --state pending` lists them",
     ),
     "agent": Words(
@@ -135,12 +135,12 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     "quarantine": Words(
         "Unverified requests fill the quarantine of app {app}",
-        "`wakeful sources` shows where they come in; if that is your own sender, its secret and the secret here differ. "
-        "`wakeful quarantine` lists those that are left",
+        "`wakeful sources` names the source that receives them; if the sender is yours, its secret and the secret here differ. "
+        "`wakeful quarantine` lists the requests that are kept",
     ),
     "condition": Words(
         "A condition of agent {agent} exceeded its budget",
-        "`wakeful events` shows what came, `wakeful why EVENT` why it started nothing; simplify where=, or send smaller events",
+        "`wakeful events` lists the events, `wakeful why EVENT` explains why one started nothing; simplify where=, or send smaller events",
     ),
     "failing": Words(
         "Agent {rest} fails again and again",
@@ -174,18 +174,18 @@ TABLE: dict[str | tuple[str, str], Words] = {
     "expect": Words(
         "{head} did not happen as expected", "`wakeful why {head}` shows what was expected, and when it was last met"
     ),
-    ("expect", "not-fired"): Words("{head} did not begin", "`wakeful why {head}` shows what was expected by when"),
+    ("expect", "not-fired"): Words("{head} did not start", "`wakeful why {head}` shows what was expected by when"),
     ("expect", "skipped"): Words("{head} was denied by policy", "`wakeful why {head}` shows by which rule"),
     ("expect", "parked"): Words("{head} waits", "`wakeful why {head}` shows for what"),
     ("expect", "failed"): Words("{head} failed", "`wakeful why {head}` shows the error"),
     ("expect", "too-long"): Words("{head} takes too long", "`wakeful why {head}` shows where it is"),
-    ("expect", "no-output"): Words("{head} brought no output", "`wakeful why {head}` shows more"),
+    ("expect", "no-output"): Words("{head} produced no output", "`wakeful why {head}` shows more"),
     ("expect", "not-read"): Words(
         "Nothing comes in from {head}", "`wakeful why {head}` shows since when; start a process that reads it"
     ),
     "down": Words(
         "App {app} is down: none of its processes is alive",
-        "start it again: `wakeful serve APP` or `wakeful worker APP`; `wakeful doctor` shows what is left",
+        "start it again: `wakeful serve APP` or `wakeful worker APP`; `wakeful doctor` checks the store",
     ),
     "change": Words(
         "A run of agent {agent} met changed code",
@@ -194,7 +194,7 @@ TABLE: dict[str | tuple[str, str], Words] = {
     "tampering": Words(
         "A payload in {rest} was tampered with",
         "restore the row from a backup, and find out who can write to the database. `wakeful runs --held` lists the runs that wait for "
-        "the row, `wakeful deliveries --state dead` the messages. `wakeful alarms resolve KEY` when that is done",
+        "the row, `wakeful deliveries --state dead` the deliveries. `wakeful alarms resolve KEY` when that is done",
         "Payloads in {rest} were tampered with",
     ),
     ("tampering", "wakeful_cipher"): Words(

@@ -1,4 +1,4 @@
-"""Conditions in CEL (Common Expression Language). This is the only file that knows cel-expr-python.
+"""Conditions in CEL (Common Expression Language). This file and cel_rules.py are the only ones that know cel-expr-python.
 
     data.severity >= 3 && event.source.startsWith("/shop")
 
@@ -22,38 +22,24 @@ from functools import lru_cache
 from typing import Any
 
 from wakeful.cel_budget import ROUNDS, Meter
+from wakeful.cel_text import (
+    TEXTS,
+    TIMES,
+    UNDECLARED,
+    Path,
+    complaint_about,
+    fields_of,
+    on_one_line,
+    paths_of,
+    reworded,
+    tokens_of,
+)
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.model import Event
 
-SHOWN_LIMIT = 200
-
-_TEXTS = (
-    "id",
-    "source",
-    "type",
-    "subject",
-    "datacontenttype",
-    "dataschema",
-    "traceparent",
-    "correlationid",
-    "causationid",
-)
-_TIMES = ("time", "expirytime")
-_TOKEN = re.compile(
-    r"""
-      (?P<skipped> \s+ | //[^\n]* )
-    | (?P<text>    "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' )
-    | (?P<name>    [A-Za-z_][A-Za-z_0-9]* )
-    | (?P<sign>    . )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_KEY_NOT_FOUND = re.compile(r'Key not found in map : "?(.*?)"?')
-_ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
+KEY_NOT_FOUND = re.compile(r'Key not found in map : "?(.*?)"?')
 _OUT_OF_ROUNDS = "Iteration budget exceeded"  # as the library says it
 TOO_MANY_ROUNDS = f"all, exists, filter and map go through at most {ROUNDS:,} elements"
-
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +67,8 @@ class Condition:
         self._meter = Meter(program.serialize())
         self._paths = paths or []
         # None: pass everything. Empty: the expression does not name it at all.
-        self._data_fields = _fields("data", paths)
-        self._event_fields = _fields("event", paths)
+        self._data_fields = fields_of("data", paths)
+        self._event_fields = fields_of("event", paths)
         self._true = Match(matched=True, reason=f'where "{expression}" was true')
         self._false = Match(matched=False, reason=f'where "{expression}" was false')
 
@@ -125,7 +111,7 @@ class Condition:
             bindings["data"] = {name: data[name] for name in fields if name in data}
         fields = self._event_fields
         if fields is None or fields:
-            bindings["event"] = _attributes(event, fields)
+            bindings["event"] = attributes_of(event, fields)
             # The library takes no datetime inside a map, hence the qualified names.
             if event.time is not None:
                 bindings["event.time"] = event.time
@@ -145,7 +131,7 @@ class Condition:
 
     def _missing(self, text: str, event: Event) -> str | None:
         """The missing field that an error is about, or None for another error."""
-        key = _KEY_NOT_FOUND.fullmatch(text)
+        key = KEY_NOT_FOUND.fullmatch(text)
         if key is None and "SELECT" not in text and "No value with name" not in text:
             return None
         return _missing_path(self._paths, event) or (key[1] if key is not None else None)
@@ -171,7 +157,7 @@ class Expression(Condition):
                 found = found.get(name) if type(found) is dict else None
             if type(found) is str:
                 return found
-        found, text = _evaluate(self._program, self._meter, self._bindings(event))
+        found, text = evaluate(self._program, self._meter, self._bindings(event))
         if text is None:
             return found
         missing = self._missing(text, event)
@@ -188,15 +174,15 @@ def compile_condition(expression: str, *, where: str, values: bool = False) -> C
     kind = program.return_type().name()
     if kind not in ("BOOL", "DYN"):
         message = (
-            f'{where}: "{_on_one_line(expression)}" gives {kind.lower()}, not true or false; compare it with something'
+            f'{where}: "{on_one_line(expression)}" gives {kind.lower()}, not true or false; compare it with something'
         )
         raise ConfigError(message)
-    return Condition(_on_one_line(expression), program, paths)
+    return Condition(on_one_line(expression), program, paths)
 
 
 def named_values(expression: str) -> set[str]:
     """The values an expression needs: each `values.name`, unless it checks first with has()."""
-    tokens = [("start", "")] * 2 + (_tokens(expression) or []) + [("end", "")] * 3
+    tokens = [("start", "")] * 2 + (tokens_of(expression) or []) + [("end", "")] * 3
     named: dict[bool, set[str]] = {True: set(), False: set()}
     for position, (_, text) in enumerate(tokens):
         (kind, name), after = tokens[min(position + 2, len(tokens) - 1)], tokens[min(position + 3, len(tokens) - 1)][1]
@@ -212,7 +198,7 @@ def compile_expression(expression: str, *, where: str) -> Expression:
     if not isinstance(expression, str) or not expression.strip():
         raise ConfigError(f'{where}: the expression is empty; write a CEL expression like "data.customer"')
     program, paths = _compile(expression, where)
-    return Expression(_on_one_line(expression), program, paths)
+    return Expression(on_one_line(expression), program, paths)
 
 
 def compile_arguments(expression: str, names: Collection[str], *, where: str) -> Callable[[Mapping[str, Any]], Any]:
@@ -221,16 +207,16 @@ def compile_arguments(expression: str, names: Collection[str], *, where: str) ->
     """
     if not isinstance(expression, str) or not expression.strip():
         raise ConfigError(f'{where}: the expression is empty; write a CEL expression like "arguments.invoice"')
-    shown = _on_one_line(expression)
+    shown = on_one_line(expression)
     try:
         program = _environment_of_arguments().compile(expression)
     except RuntimeError as error:
-        undeclared = _UNDECLARED.search(str(error))
+        undeclared = UNDECLARED.search(str(error))
         if undeclared is not None:
             guess = did_you_mean(f"arguments.{undeclared[1]}", [f"arguments.{name}" for name in names])
             raise ConfigError(f'{where}: "{shown}" names "{undeclared[1]}", which does not exist.{guess}') from None
-        raise ConfigError(f'{where}: "{shown}" {_reworded(str(error), expression)}') from None
-    tokens = [*(_tokens(expression) or []), ("end", ""), ("end", "")]
+        raise ConfigError(f'{where}: "{shown}" {reworded(str(error), expression)}') from None
+    tokens = [*(tokens_of(expression) or []), ("end", ""), ("end", "")]
     for position, (_, text) in enumerate(tokens[:-2]):
         kind, name = tokens[position + 2]
         if text == "arguments" and tokens[position + 1][1] == "." and kind == "name" and name not in names:
@@ -240,7 +226,7 @@ def compile_arguments(expression: str, names: Collection[str], *, where: str) ->
     meter = Meter(program.serialize())
 
     def ask(arguments: Mapping[str, Any]) -> Any:
-        found, problem = _evaluate(program, meter, {"arguments": dict(arguments)})
+        found, problem = evaluate(program, meter, {"arguments": dict(arguments)})
         if problem is None:
             return found
         raise ValueError(problem)
@@ -248,7 +234,7 @@ def compile_arguments(expression: str, names: Collection[str], *, where: str) ->
     return ask
 
 
-def _evaluate(program: Any, meter: Meter, bindings: dict[str, Any]) -> tuple[Any, str | None]:
+def evaluate(program: Any, meter: Meter, bindings: dict[str, Any]) -> tuple[Any, str | None]:
     """The value of an expression, or None and the library's error. Raises OutOfBudget, or ValueError if the library
     fails.
     """
@@ -270,37 +256,32 @@ def _evaluate(program: Any, meter: Meter, bindings: dict[str, Any]) -> tuple[Any
 
 @lru_cache(maxsize=1)
 def _environment_of_arguments() -> Any:
-    cel, extensions = _library()
+    cel, extensions = library()
     return cel.NewEnv(variables={"arguments": cel.Type.DYN}, extensions=extensions)
 
 
 def _compile(expression: str, where: str, *, values: bool = False) -> tuple[Any, list[Path] | None]:
-    tokens = _tokens(expression)
-    paths = None if tokens is None else _paths(tokens)
-    complaint = _complaint(tokens or [], paths or [])
+    tokens = tokens_of(expression)
+    paths = None if tokens is None else paths_of(tokens)
+    complaint = complaint_about(tokens or [], paths or [])
     if complaint is not None:
-        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {complaint}')
+        raise ConfigError(f'{where}: "{on_one_line(expression)}" {complaint}')
     try:
         return _environment(values=values).compile(expression), paths
     except RuntimeError as error:
-        raise ConfigError(f'{where}: "{_on_one_line(expression)}" {_reworded(str(error), expression)}') from None
-
-
-def _on_one_line(expression: str) -> str:
-    line = " ".join(expression.split())
-    return line if len(line) <= SHOWN_LIMIT else line[:SHOWN_LIMIT] + "…"
+        raise ConfigError(f'{where}: "{on_one_line(expression)}" {reworded(str(error), expression)}') from None
 
 
 @lru_cache(maxsize=2)
 def _environment(*, values: bool = False) -> Any:
-    cel, extensions = _library()
+    cel, extensions = library()
     variables = {"data": cel.Type.DYN, "event": cel.Type.DYN}
-    variables |= {f"event.{name}": cel.Type.TIMESTAMP for name in _TIMES}
+    variables |= {f"event.{name}": cel.Type.TIMESTAMP for name in TIMES}
     variables |= {"values": cel.Type.DYN} if values else {}
     return cel.NewEnv(variables=variables, extensions=extensions)
 
 
-def _library() -> tuple[Any, list[Any]]:
+def library() -> tuple[Any, list[Any]]:
     """The library and its extensions. ConfigError where it cannot be imported."""
     # Imported here because it takes 50 ms, and most programs that import Wakeful have no condition.
     try:
@@ -315,79 +296,16 @@ def _library() -> tuple[Any, list[Any]]:
     return cel, [ext_strings.ExtStrings()]
 
 
-def _tokens(expression: str) -> list[tuple[str, str]] | None:
-    """The tokens of an expression as (kind, text), or None if it holds something that is not parsed here.
-
-    Raw, byte and triple-quoted texts and quoted names have rules of their own; they are too rare to parse.
-    """
-    tokens: list[tuple[str, str]] = []
-    before = "skipped"
-    for match in _TOKEN.finditer(expression):
-        kind, text = str(match.lastgroup), match.group()
-        if text in ("`", '"', "'") or (kind == "text" and before in ("name", "text")):
-            return None
-        before = kind
-        if kind != "skipped":
-            tokens.append((kind, text))
-    return tokens
-
-
-def _paths(tokens: list[tuple[str, str]]) -> list[Path]:
-    """The paths that start at `data` or `event`: data.a.b and data["a"] are ("data", "a", "b") and ("data", "a").
-
-    A root that stands alone, or is used in another way, is a path of length one: then everything is needed.
-    """
-    ends = [*tokens, ("end", ""), ("end", ""), ("end", "")]
-    paths: list[Path] = []
-    for position, (kind, text) in enumerate(tokens):
-        if kind != "name" or text not in ("data", "event"):
-            continue
-        if position and tokens[position - 1][1] == ".":
-            if not _is_member(tokens, position):
-                paths.append((text,))
-            continue
-        path = [text]
-        position += 1
-        while True:
-            sign, (next_kind, next_text), after = ends[position][1], ends[position + 1], ends[position + 2][1]
-            if sign == "." and next_kind == "name" and after != "(":
-                path.append(next_text)
-                position += 2
-            elif sign == "[" and next_kind == "text" and after == "]" and "\\" not in next_text:
-                path.append(next_text[1:-1])
-                position += 3
-            else:
-                break
-        paths.append(tuple(path))
-    return paths
-
-
-def _is_member(tokens: list[tuple[str, str]], position: int) -> bool:
-    """Whether the name at `position`, which follows a dot, is a field of something; in `.data` it is the root itself."""
-    kind, text = tokens[position - 2] if position >= 2 else ("end", "")
-    return (kind in ("name", "text") and text != "in") or text in (")", "]", "}")
-
-
-def _fields(root: str, paths: list[Path] | None) -> tuple[str, ...] | None:
-    """The first fields below a root that the paths name; None if all of it is needed."""
-    if paths is None:
-        return None
-    mine = [path for path in paths if path[0] == root]
-    if any(len(path) == 1 for path in mine):
-        return None
-    return tuple(dict.fromkeys(path[1] for path in mine))
-
-
-def _attributes(event: Event, names: tuple[str, ...] | None) -> dict[str, Any]:
+def attributes_of(event: Event, names: tuple[str, ...] | None) -> dict[str, Any]:
     """The attributes that an event has, as CEL sees them under `event`."""
     attributes: dict[str, Any] = {}
-    for name in _TEXTS if names is None else names:
-        value = getattr(event, name) if name in _TEXTS else event.extensions.get(name)
+    for name in TEXTS if names is None else names:
+        value = getattr(event, name) if name in TEXTS else event.extensions.get(name)
         if value is not None:
             attributes[name] = value
     if names is None:
         attributes.update(event.extensions)
-        attributes.update({name: moment.isoformat() for name in _TIMES if (moment := getattr(event, name)) is not None})
+        attributes.update({name: moment.isoformat() for name in TIMES if (moment := getattr(event, name)) is not None})
     if names is None or "data" in names:
         attributes["data"] = event.data
     return attributes
@@ -396,99 +314,9 @@ def _attributes(event: Event, names: tuple[str, ...] | None) -> dict[str, Any]:
 def _missing_path(paths: list[Path], event: Event) -> str | None:
     """The first path of an expression that does not exist in this event."""
     for path in paths:
-        value: Any = event.data if path[0] == "data" else _attributes(event, None)
+        value: Any = event.data if path[0] == "data" else attributes_of(event, None)
         for depth, name in enumerate(path[1:], start=2):
             if not isinstance(value, dict) or name not in value:
                 return ".".join(path[:depth])
             value = value[name]
     return None
-
-
-def _complaint(tokens: list[tuple[str, str]], paths: list[Path]) -> str | None:
-    """A reason to refuse an expression that the library would accept but that could never match."""
-    for path in paths:
-        # A misspelt attribute in lower case may be an extension, so only impossible attribute names are refused.
-        if path[0] == "event" and len(path) > 1 and not _ATTRIBUTE_NAME.fullmatch(path[1]):
-            suggestion = did_you_mean(path[1].lower().replace("_", ""), (*_TEXTS, *_TIMES))
-            return f"names event.{path[1]}, but an event has no such attribute.{suggestion}"
-    words = [text for _, text in tokens]
-    for position in range(len(words) - 5):
-        # The library takes the qualified name for the argument, so has() would return the time itself.
-        if words[position : position + 4] == ["has", "(", "event", "."] and words[position + 4] in _TIMES:
-            name = words[position + 4]
-            return f"uses has(event.{name}), which does not work: write '{name}' in event"
-    return None
-
-
-_PROBLEM = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
-_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
-_FUNCTIONS = (
-    "contains",
-    "endsWith",
-    "startsWith",
-    "matches",
-    "size",
-    "has",
-    "all",
-    "exists",
-    "exists_one",
-    "filter",
-    "map",
-    "timestamp",
-    "duration",
-    "lowerAscii",
-    "upperAscii",
-    "split",
-    "trim",
-    "replace",
-    "substring",
-    "indexOf",
-    "join",
-    "string",
-    "int",
-    "double",
-)
-_HABITS = {"and": "&&", "or": "||", "not": "!", "True": "true", "False": "false", "None": "null"}
-
-
-def _reworded(problem: str, expression: str) -> str:
-    """The library's several lines as one: the error, its column, and what was probably meant."""
-    match = _PROBLEM.search(problem)
-    if match is None:
-        return f"is not a CEL expression: {problem.splitlines()[0]}"
-    line, column, text = match[1], match[2], match[3].removesuffix("[INVALID_ARGUMENT]").strip()
-    place = f"at column {column}" if line == "1" else f"at line {line}, column {column}"
-    undeclared = _UNDECLARED.search(text)
-    if undeclared is not None:
-        return f'names "{undeclared[1]}" {place}, which does not exist.{_meant(undeclared[1], expression)}'
-    text = text.removeprefix("Syntax error: ").partition(" expecting {")[0].replace("'<EOF>'", "the end")
-    return f"is not a CEL expression: {text} {place}.{_habit(expression)}"
-
-
-def _meant(name: str, expression: str) -> str:
-    if name in _HABITS:
-        return f' Did you mean "{_HABITS[name]}"?'
-    root, dot, rest = name.partition(".")
-    if re.search(rf"\b{re.escape(name)}\s*\(", expression):
-        return did_you_mean(name, _FUNCTIONS)
-    near = did_you_mean(root, ("data", "event"))
-    if dot and "Did you mean" in near:
-        return f' Did you mean "{"data" if "data" in near else "event"}.{rest}"?'
-    if name in (*_TEXTS, *_TIMES):
-        return f' Did you mean "event.{name}"?'
-    return f' Did you mean "data.{name}"?'
-
-
-def _habit(expression: str) -> str:
-    """A hint for habits from other languages, like `and` for &&."""
-    tokens = _tokens(expression) or []
-    words = [text for kind, text in tokens if kind == "name"]
-    for word in ("and", "or", "not"):
-        if word in words:
-            return f' Did you mean "{_HABITS[word]}"?'
-    signs = [text for kind, text in tokens if kind == "sign"]
-    for sign, double in (("=", "=="), ("&", "&&"), ("|", "||")):
-        alone = re.search(rf"(?<![{re.escape(sign)}<>!]){re.escape(sign)}(?!{re.escape(sign)})", expression)
-        if sign in signs and alone is not None:
-            return f' Did you mean "{double}"?'
-    return ""

@@ -22,6 +22,7 @@ from wakeful.execution.command import agent_options, read_command
 from wakeful.execution.telling import tell as tell_reminder
 from wakeful.functions.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.intake.flow import plan_flow
+from wakeful.intake.policy_files import files_of
 from wakeful.model import OWN_AGENTS
 from wakeful.output.channels.base import Channel, handling_of
 from wakeful.output.channels.log import Log
@@ -53,10 +54,12 @@ APP_OPTIONS = (
     "in_flight",
     "clock",
     "rules",
+    "policy",
     "channels",
     "circuits",
     "retention",
     "deduplication",
+    "keep_operations",
     "archive",
     "encryption",
     "ping",
@@ -112,10 +115,12 @@ class Declarations:
         in_flight: int = 64,
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
+        policy: str | Path | Sequence[str | Path] | None = None,
         channels: Mapping[str, Channel] | None = None,
         circuits: Mapping[str, Circuit] | None = None,
         retention: Duration | None = None,
         deduplication: Duration = DEDUPLICATION,
+        keep_operations: Duration | None = None,
         archive: str | Path | None = None,
         encryption: Sequence[Secret] | None = None,
         ping: Secret | None = None,
@@ -154,6 +159,8 @@ class Declarations:
         self.in_flight = in_flight
         self.clock = clock
         self.rules = rules
+        caller = sys._getframe(1).f_code.co_filename  # noqa: SLF001 the only way to find the caller's file
+        self.policy = files_of(policy, caller=caller, where=f"App({name!r})")
         self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
         self.inner: dict[str, Agent] = {}  # Wakeful's own agents
@@ -172,6 +179,7 @@ class Declarations:
             message = f'App({name!r}): deduplication must be how long identities are kept, like "90d"'
             raise ConfigError(message)
         self.deduplication = window
+        self.keep_operations = read_duration("keep_operations", keep_operations, f"App({name!r})")
         try:
             self.quarantine = None if quarantine is None else read_size(quarantine)
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 WakefulError
 ├── ConfigError            a declaration is wrong: what, where, did you mean; refused before anything runs
+│   └── PolicyError        (policy/text.py) a policy file is wrong: each mistake with its line and column
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
 │   ├── ReservedName       its source or type is reserved for another way in
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
@@ -19,6 +20,7 @@ WakefulError
 │   │   └── PayloadTampered    an encrypted payload was changed, moved or replaced outside of Wakeful
 │   ├── StateChanged       an agent's state was changed since the run read it: the run is retried
 │   ├── CancelAsked        the run was cancelled: it commits nothing more, and its effects are undone
+│   ├── PolicyMoved        another policy is in force than the one that a request was judged by: it is judged again
 │   ├── KeyTaken           another run does an effect with the same business key: this run gets its result
 │   ├── CountedOn          an undo was refused: another run depends on the effect
 │   ├── SourceLost         another process reads the source now: the events of this one were not stored
@@ -144,6 +146,14 @@ class PayloadTampered(EncryptionKeyMissing):
 
 class StateChanged(StoreError):
     """A compare-and-set of an agent's state found another version."""
+
+
+class PolicyMoved(StoreError):
+    """The policy in force is another one than the request was judged by. Nothing was written: judge again."""
+
+    def __init__(self, app: str, version: str | None) -> None:
+        super().__init__(f"app {app}: another policy is in force now ({version or 'none'}): nothing was written")
+        self.version = version
 
 
 class KeyTaken(StoreError):
@@ -314,6 +324,8 @@ class NotAnAction(Persistent):
 
 class Denied(Failure):
     """Not allowed. Never retried; recorded as a policy outcome."""
+
+    stored: bool = False  # a rule of policy said so, and its decision is stored already
 
 
 MOST_NAMES = 16

@@ -36,6 +36,7 @@ EffectState = Literal["staged", "intent", "retrying", "unknown", "held", "confir
 DeliveryState = Literal["held", "pending", "delivered", "dead", "discarded"]
 AlarmState = Literal["open", "acknowledged", "resolved"]
 ProcessState = Literal["alive", "stopped", "dead"]
+ApprovalKind = Literal["question", "run"]
 ApprovalState = Literal["open", "answered", "expired", "withdrawn"]
 CircuitState = Literal["closed", "open", "probing", "recovering"]
 Overlap = Literal["queue", "skip", "replace"]
@@ -44,11 +45,13 @@ ReminderState = Literal["pending", "paused", "telling", "told", "unneeded", "fai
 SourceState = Literal["idle", "reading", "paused", "failing"]
 # As shown to people: "unserved" (the webhook's server is dead) is derived from its lease and stored nowhere.
 ShownSourceState = Literal["idle", "reading", "paused", "failing", "unserved"]
-OccurrenceState = Literal["expected", "fired", "missed", "coalesced", "skipped", "superseded"]
+OccurrenceState = Literal["fired", "missed", "coalesced", "skipped", "superseded"]
 AttemptOutcome = Literal[
     "retried", "released", "crashed", "waited", "held", "parked", "dead", "denied", "cancelled", "done"
 ]
 Answer = Literal["allow", "ask", "shadow", "hold", "deny"]
+PolicyMode = Literal["enforce", "watch"]
+DecisionPlace = Literal["admission", "effect", "schedule"]  # where policy was asked
 
 EVENT_STATES = frozenset(get_args(EventState))
 STORED_EVENT_STATES = EVENT_STATES - {"duplicate"}  # a duplicate is only counted on the event that it repeats
@@ -62,21 +65,25 @@ ON_FAILURE = 'on_failure="undo"'
 # Prefix of the names of Wakeful's own agents. No other agent may have it.
 OWN_AGENTS = "wakeful."
 
-# The states of an event. A duplicate is never a row of its own: it is counted on the event that it repeats.
+# The tables of transitions list every change of a stored state that the code can make, and no other; None stands for a new row. A
+# write that leaves the state as it was is no transition. In tests, triggers made of these tables refuse all other changes.
+
+# A duplicate is never a row of its own: it is counted on the event that it repeats.
 EVENT_TRANSITIONS: dict[EventState | None, frozenset[EventState]] = {
-    None: frozenset({"accepted", "duplicate", "expired", "unmatched", "quarantined"}),
+    None: frozenset({"accepted", "expired", "unmatched", "quarantined"}),
+    "unmatched": frozenset({"accepted"}),  # a person handed it to an agent
     # A released event is a new event with an identity of its own.
     "quarantined": frozenset(),
-    "unmatched": frozenset({"accepted"}),
     "accepted": frozenset(),
     "expired": frozenset(),
-    "duplicate": frozenset(),
 }
 
+# A person may hand an event to an agent that skipped it, got it too late or was denied it. If another run has its business key by then,
+# it joins that run.
 ADMISSION_TRANSITIONS: dict[AdmissionState | None, frozenset[AdmissionState]] = {
     None: frozenset({"started", "joined", "superseded", "skipped", "expired", "denied"}),
-    "started": frozenset({"superseded", "expired"}),
-    "joined": frozenset({"started", "superseded", "expired"}),
+    "started": frozenset({"joined", "superseded", "expired"}),
+    "joined": frozenset({"expired"}),
     "superseded": frozenset(),
     "skipped": frozenset({"started"}),
     "expired": frozenset({"started"}),
@@ -85,14 +92,14 @@ ADMISSION_TRANSITIONS: dict[AdmissionState | None, frozenset[AdmissionState]] = 
 
 # Only a person can move a run on from `dead`, `denied` or `cancelled`: a replay makes it ready again, and so does the
 # cancel of a dead letter that has effects to undo. A run with on_failure="undo" is running while its effects are
-# undone, then dead.
+# undone, then dead. A run is held, parked or put away only by its owner, so only while it is running.
 RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
     None: frozenset({"ready"}),
-    "ready": frozenset({"running", "parked", "held", "cancelled", "denied"}),
+    "ready": frozenset({"running", "cancelled", "held"}),  # held: policy wants a person to decide whether it begins
     "running": frozenset({"done", "dead", "denied", "cancelled", "ready", "waiting", "held", "parked"}),
-    "waiting": frozenset({"running", "ready", "cancelled", "parked"}),
-    "held": frozenset({"ready", "cancelled", "dead", "done"}),
-    "parked": frozenset({"ready", "cancelled", "dead"}),
+    "waiting": frozenset({"running", "ready", "cancelled"}),
+    "held": frozenset({"ready", "cancelled", "denied"}),  # denied: a person said that it must not begin
+    "parked": frozenset({"ready", "cancelled"}),
     "done": frozenset(),
     "dead": frozenset({"ready", "cancelled"}),
     "denied": frozenset({"ready"}),
@@ -102,34 +109,37 @@ RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
 # staged: released with the run's commit. intent: about to be called, or in flight. retrying: certainly not done, will
 # be called again. unknown: it may or may not have been done, and its action's declared safety settles it. held: a
 # person must decide. A confirmed effect is never called again.
+# Of an action with a business key, an effect that follows the key's holder is retrying while it waits, and then has the holder's
+# result. In a run that was restored from a backup, an effect begins as unknown.
 EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
-    None: frozenset({"staged", "intent", "held"}),
-    "staged": frozenset({"staged", "intent", "held", "abandoned"}),
-    "intent": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
-    "retrying": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held"}),
-    "unknown": frozenset({"intent", "confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
+    None: frozenset({"staged", "intent", "unknown", "held", "retrying", "confirmed", "abandoned"}),
+    "staged": frozenset({"intent", "unknown", "held", "retrying", "confirmed", "abandoned"}),
+    "intent": frozenset({"confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
+    "retrying": frozenset({"intent", "confirmed", "failed", "held", "abandoned"}),
+    "unknown": frozenset({"intent", "confirmed", "retrying", "held", "abandoned"}),
     "held": frozenset({"confirmed", "retrying", "abandoned"}),
     "confirmed": frozenset({"undone", "held"}),  # held: a person confirmed it with a result that does not fit
-    "failed": frozenset({"intent"}),
-    "abandoned": frozenset({"staged"}),  # an effect that was never begun, when its run is replayed
+    "failed": frozenset({"retrying"}),  # its run is replayed
+    # Only an effect that was never begun: when its run is replayed, or its handler asks for it again.
+    "abandoned": frozenset({"staged", "intent", "unknown", "held", "retrying", "confirmed"}),
     "undone": frozenset(),
 }
 
-# held: the output of its run did not pass its checks. Only a person can move a dead letter on.
+# held: the output of its run did not pass its checks. Only a person can move a dead letter on. A person may discard a delivery while it
+# is in flight; if it arrives all the same, it is delivered.
 DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
     None: frozenset({"pending", "held"}),
     "held": frozenset({"pending", "discarded"}),
-    "pending": frozenset({"pending", "delivered", "dead"}),
+    "pending": frozenset({"delivered", "dead", "discarded"}),
     "delivered": frozenset(),
     "dead": frozenset({"pending", "discarded"}),
-    "discarded": frozenset(),
+    "discarded": frozenset({"delivered"}),
 }
 
-# `expected` is the schedule's next occurrence. All other states are final, except that a fired run that has not started
-# may be superseded by a newer occurrence.
+# An occurrence becomes a row when it is decided; until then it is `next_at` of its schedule, or queued there. Its state is final, except
+# that a fired run that has not started may be superseded by a newer occurrence. A reminder that is moved when it was due is superseded.
 OCCURRENCE_TRANSITIONS: dict[OccurrenceState | None, frozenset[OccurrenceState]] = {
-    None: frozenset({"expected"}),
-    "expected": frozenset({"fired", "missed", "coalesced", "skipped"}),
+    None: frozenset({"fired", "missed", "coalesced", "skipped", "superseded"}),
     "fired": frozenset({"superseded"}),
     "missed": frozenset(),
     "coalesced": frozenset(),
@@ -137,28 +147,31 @@ OCCURRENCE_TRANSITIONS: dict[OccurrenceState | None, frozenset[OccurrenceState]]
     "superseded": frozenset(),
 }
 
-# A schedule that is done (a reminder, a single time) may be moved to a later time; a removed one may be added again.
+# done: no occurrence is left, which may be so from the start. A schedule that is done may get a later time; a removed one may be added
+# again.
 SCHEDULE_TRANSITIONS: dict[ScheduleState | None, frozenset[ScheduleState]] = {
-    None: frozenset({"live"}),
-    "live": frozenset({"live", "paused", "done", "removed"}),
-    "paused": frozenset({"live", "removed"}),
+    None: frozenset({"live", "done"}),
+    "live": frozenset({"paused", "done", "removed"}),
+    "paused": frozenset({"live", "done", "removed"}),
     "done": frozenset({"live", "removed"}),
-    "removed": frozenset({"live"}),
+    "removed": frozenset({"live", "done"}),
 }
 
 # idle: no process reads it now. paused: the backlog must be worked off first. A webhook is read while a server runs.
+# A failing source stays failing, also when a process stops, until it is read again or paused.
 SOURCE_TRANSITIONS: dict[SourceState | None, frozenset[SourceState]] = {
     None: frozenset({"idle"}),
     "idle": frozenset({"reading", "paused", "failing"}),
-    "reading": frozenset({"reading", "paused", "failing", "idle"}),
+    "reading": frozenset({"paused", "failing", "idle"}),
     "paused": frozenset({"reading", "failing", "idle"}),
-    "failing": frozenset({"reading", "paused", "failing", "idle"}),
+    "failing": frozenset({"reading", "paused"}),
 }
 
+# A resolved alarm opens again as the next incident.
 ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {
     None: frozenset({"open"}),
-    "open": frozenset({"open", "acknowledged", "resolved"}),
-    "acknowledged": frozenset({"open", "resolved"}),
+    "open": frozenset({"acknowledged", "resolved"}),
+    "acknowledged": frozenset({"resolved"}),
     "resolved": frozenset({"open"}),
 }
 
@@ -249,6 +262,7 @@ class Decision:
     reason: str
     version: str = "1"
     broken: bool = False  # the rule failed, and so denied
+    mode: PolicyMode = "enforce"  # watch: it is recorded and changes nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +277,14 @@ class Loop:
     owner: str | None = None  # gets the alarm about a loop
 
 
+@dataclass(frozen=True, slots=True)
+class HeldAdmission:
+    """Policy wants a person to decide whether an event becomes a run: its run is held, and an approval is open."""
+
+    decision: Decision
+    owner: str | None = None
+
+
 @dataclass(slots=True)
 class Admission:
     """The result of one event for one agent. `flow` is None if the agent declared neither order nor limits, `loop` is
@@ -275,6 +297,8 @@ class Admission:
     reason: str | None = None
     flow: Flow | None = None
     loop: Loop | None = None
+    held: HeldAdmission | None = None
+    judgement: Any = None  # of policy (Judgement), if a rule of it must be counted before it can be decided
 
 
 @dataclass(slots=True)
@@ -383,6 +407,8 @@ class Effect:
     follows: str | None = None  # the effect of the same key whose result it has or waits for
     settlement: EffectState | None = None  # the state that a person gave it
     opened_as: Opened | None = None  # its first state; None if an older version opened it
+    rule: str | None = None  # the rule that allowed it, or holds it
+    policy: str | None = None  # the version of the policy that the rule stands in
 
     @property
     def business_key(self) -> tuple[str, str] | None:

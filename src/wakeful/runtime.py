@@ -14,8 +14,10 @@ from pydantic_core import to_json
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import EncryptionKeyMissing, StoreUnavailable
 from wakeful.execution.lease import LEASE
+from wakeful.intake.policy_files import read_files
 from wakeful.operations.programs import lock
 from wakeful.output.channels.base import Channel
+from wakeful.policy.text import read_policy
 from wakeful.service import Part, Services
 from wakeful.stores.journal import Probe
 from wakeful.stores.sealed_store import look_at_sealing
@@ -107,6 +109,7 @@ class Runtime(Parts):
             (Part.of(self.circuits), True),
             (Part.of(self.reaper), True),
             (Part("sealing", self._start_sealing, self.sealing.stop), self.database.codec.ring is not None),
+            (Part.of(self.policy_files), works),
             (Part.of(self.housekeeper), works),
             (Part.of(self.resolver), True),
             (Part.of(self.teller), True),
@@ -127,6 +130,9 @@ class Runtime(Parts):
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
         self.outage.over()
         await self.reserved.learn()
+        await self.policies.look()
+        if self.policies.version is None and self.app.policy:
+            self.policies.presume(read_policy(read_files(self.app.policy)))
 
     async def start(self, *, watch: bool = True) -> None:
         """Join the other processes, take over the runs of dead ones, and begin to work. With `watch`, check
@@ -201,6 +207,7 @@ class Runtime(Parts):
         """Before any work: store what the app declares, and make the runs of dead processes ready again."""
         name, database, store = self.app.name, self.database, self.store
         if not self.watching:
+            await self.policy_files.begin()
             await bring_back(name, database, store)
             await self.schedules.enter(self.agents)
             if not self._has_token:

@@ -1,8 +1,8 @@
 """Bearer tokens: how one is made, and which are too weak.
 
-How a token was made cannot be checked, only how it looks. It is rated no stronger than its length and its kinds of
-characters allow, and no stronger than what is left without repetitions and keyboard rows (`0123`, `qwerty`). The person
-who sets it must make it random.
+A check sees the characters of a token, not how they were chosen. It computes the most bits that a random token of this length
+and these kinds of characters can have, and subtracts repetitions and keyboard rows (`0123`, `qwerty`). The person who sets a
+token must make it random.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LEAST_BITS = 128
 LENGTH = 43  # of 62 different characters: 256 bits
 ALPHABET = string.ascii_letters + string.digits
 FEW = 8  # different characters: a random token has fewer once in millions
-SURE = 30  # bits of regularity, which a random token has once in a billion: less proves nothing
+SURE = 30  # bits of regularity, which a random token has once in a billion; less than this is not counted
 ROWS = "0123456789abcdefghijklmnopqrstuvwxyz 1234567890 qwertyuiopasdfghjklzxcvbnm "
 ROWS += ROWS[::-1]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-FIXED_IN_UUID = 6  # bits that say which kind of UUID it is
+FIXED_IN_UUID = 6  # bits for the kind of UUID
 
 
 def new_token() -> str:
@@ -36,20 +36,20 @@ def refuse_weak(token: str, name: str) -> None:
     """
     if not (token.isascii() and token.isprintable()) or " " in token:
         message = (
-            f"{name} has a space, a line break or a character that no header can carry: use letters and digits; "
+            f"{name} contains a space, a line break or a character that is not allowed in a header: use letters and digits; "
             "`wakeful token` prints a new one"
         )
         raise ConfigError(message)
     if (bits := bits_of(token)) < LEAST_BITS:
         message = (
-            f"{name} can be guessed: it looks like {bits:.0f} bits, and {LEAST_BITS} are needed (22 random letters and digits "
+            f"{name} is too weak: it has at most {bits:.0f} bits, and {LEAST_BITS} are required (22 random letters and digits "
             "of both cases, or 32 hexadecimal digits). `wakeful token` prints a new one"
         )
         raise ConfigError(message)
 
 
 def bits_of(token: str) -> float:
-    """The most bits that a token can have, by its looks.
+    """The most bits that a token with these characters can have.
 
     >>> bits_of("secret"), bits_of("changeme" * 8), bits_of("9f86d081884c7d659a2feaa0c55ad015")
     (20.0, 28.0, 128.0)

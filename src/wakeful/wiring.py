@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wakeful.clock import Clock, Microseconds, SystemClock
 from wakeful.errors import ConfigError
+from wakeful.execution.actions import parameters_by_action
 from wakeful.execution.archiving import Archive
 from wakeful.execution.circuits import Circuits
 from wakeful.execution.executor import Executor
@@ -39,6 +40,8 @@ from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.intake.matching import fits
+from wakeful.intake.policies import Policies
+from wakeful.intake.policy_files import PolicyFiles
 from wakeful.intake.reserved import ReservedNames
 from wakeful.intake.route import Router
 from wakeful.model import OWN_AGENTS
@@ -46,7 +49,7 @@ from wakeful.output.channels.base import Channel
 from wakeful.output.channels.base import Surroundings as ChannelSurroundings
 from wakeful.output.channels.event import EventChannel
 from wakeful.output.outbox import Courier
-from wakeful.policy.decide import decide
+from wakeful.policy.text import Known
 from wakeful.reader import Reader
 from wakeful.resources.desk import looking
 from wakeful.resources.run_reading import whole_runs
@@ -94,6 +97,11 @@ def shortest_retention(app: Declarations) -> Microseconds | None:
     """How long the content of events is kept at least; None: without limit."""
     kept = [app.retention, *(agent.options.retention for agent in app.everything.values())]
     return min((one for one in kept if one is not None), default=None)
+
+
+def known_to(app: Declarations) -> Known:
+    """The agents and actions that rules of the app's policy may name."""
+    return Known(frozenset(app.agents), parameters_by_action())
 
 
 class Parts:
@@ -148,6 +156,10 @@ class Parts:
             agents=agents,
             stored=partial(self.database.fetch, "reserved_names", app.name),
         )
+        self.policies = Policies(app.name, self.database, lambda: app.rules)
+        self.policy_files = PolicyFiles(
+            app.name, app.policy, self.policies, self.store, partial(known_to, app), alarm=self.alarm
+        )
         self.door = Door(
             app.name,
             # A schedule names its agent itself, so it is not routed.
@@ -158,7 +170,7 @@ class Parts:
             clock,
             owners={agent.name: agent.options.owner for agent in agents.values()},
             flows=flows_of(agents),
-            rules=app.rules,
+            policies=self.policies,
             chains=app.chains,
             on_conflict=self.trouble.note_conflict,
             on_broken_rule=self.trouble.note_broken_rule,
@@ -190,7 +202,8 @@ class Parts:
             clock,
             random.Random(),
             time_for_calls=self.membership.time_for_calls,
-            judge=lambda facts: decide(facts, app.rules),
+            policies=self.policies,
+            on_broken_rule=self.trouble.note_broken_rule,
             owners={agent.name: agent.options.owner for agent in agents.values()},
             agents={agent.name: agent.function for agent in agents.values()},
             matches=fits,
@@ -242,7 +255,7 @@ class Parts:
             None if app.archive is None else Archive(app.name, app.archive, self.reader, whole, self.store, self.alarm)
         )
         self.housekeeper = Housekeeper(
-            Keeper(self.database, self.store.journal),
+            Keeper(self.store),
             Retention(
                 app.name,
                 app.retention,
@@ -250,6 +263,7 @@ class Parts:
                 app.deduplication,
                 app.quarantine,
                 app.quarantine_for,
+                app.keep_operations,
             ),
             archive=None if archive is None else archive.write,
             trouble=(lambda _: None) if archive is None else archive.note_trouble,
@@ -349,6 +363,7 @@ class Parts:
             teller=self.teller,
             rechecker=self.rechecker,
             sources=self.sources,
+            policies=self.policy_files,
             time_passes=time_passes,
         )
         self.lookout = self.hearing.lookout = Lookout(

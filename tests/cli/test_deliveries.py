@@ -193,7 +193,7 @@ class TestDeadLetters:
 class TestWhy:
     def test_a_delivery_has_a_story(self, wakeful, dead):
         story = wakeful("why", dead[0]).out
-        assert f"Delivery {dead[0]} is a message to channel post, from run" in story
+        assert f"Delivery {dead[0]} goes to channel post. It comes from run" in story
         assert "The last error was Persistent: 550 no such mailbox: line 1." in story
         assert f"`wakeful deliveries replay {dead[0]}`" in story
         told = wakeful("why", dead[0], "--json").json
@@ -202,8 +202,8 @@ class TestWhy:
 
     def test_a_run_tells_of_its_messages(self, wakeful, dead):
         story = wakeful("why", "1").out
-        assert "The run sent 3 messages: 1 delivered, 2 dead." in story
-        assert f"The message to post ({dead[0]}) is dead" in story
+        assert "The run has 3 deliveries: 1 delivered, 2 dead." in story
+        assert f"The delivery to post ({dead[0]}) is dead" in story
 
 
 @pytest.mark.parametrize(

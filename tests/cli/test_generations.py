@@ -50,12 +50,12 @@ def test_a_beginning_is_the_first_of_them_and_with_a_number_another(wakeful, fam
 def test_what_another_one_did_is_told_apart(wakeful, family):
     waiting = wakeful("trace", f"{family}.1").out
     assert f"effect charge(5)  confirmed  by run {family}\n" in waiting
-    assert f"message to out 5  delivered  by run {family}\n" in waiting
+    assert f"delivery to out 5  delivered  by run {family}\n" in waiting
     story = wakeful("why", f"{family}.1").out
     assert f"1 effect is confirmed by run {family} of the same event and reused instead of repeated: charge." in story
     assert "message" not in story
     wakeful("once", "app.py")
-    assert "The run sent 1 message" in wakeful("why", family).out
+    assert "The run has 1 delivery" in wakeful("why", family).out
     again = wakeful("trace", f"{family}.1", "--json").json
     assert [one["run"] for one in again["deliveries"]] == [family]
     assert again["outcome"]["delivery"] == "none"

@@ -74,3 +74,47 @@ def test_a_run_that_is_held_for_neither_output_nor_effect_is_not_offered_for_rel
     assert "`wakeful why RUN`" in shown
     assert "release" not in shown
     assert f"`wakeful why {run}`" in wakeful("release", run, code=1).err
+
+
+PAYING = """
+from wakeful import App, Operation, Run, action, on
+
+app = App("bank")
+
+def is_fine(amount: int) -> bool:
+    return False
+
+@action(safety="at_most_once", checks=[is_fine])
+async def pay(operation: Operation, amount: int) -> None:
+    pass
+
+@app.agent(on("due"))
+async def settle(run: Run) -> None:
+    await run.act(pay, 7)
+"""
+
+
+def test_an_effect_that_an_older_version_settled_is_settled_again(
+    wakeful, tickets: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_KEYS", urlsafe_b64encode(bytes([1]) * 32).decode())
+    monkeypatch.setenv("WAKEFUL_ENCRYPTION_STRICT", "1")
+    (tickets / "app.py").write_text(PAYING)
+    wakeful("emit", "app.py", "due")
+    wakeful("once", "app.py", code=None)
+    (effect,) = wakeful("effects", "--json").json["effects"]
+    wakeful("effects", "confirm", effect["id"])
+    apsw.Connection(str(tickets / "wakeful.db")).execute("update wakeful_effect set settlement = null")
+    wakeful("once", "app.py", code=None)
+    (run,) = wakeful("runs", "--held", "--json").json["runs"]
+    for told in (wakeful("why", run["id"]).out, wakeful("release", run["id"], code=1).err):
+        assert (
+            f"settle it again with this version, and the run resumes: `wakeful effects confirm {effect['id']}`" in told
+        )
+    assert (
+        "settle it again with this version, and the run resumes: `wakeful effects confirm EFFECT`"
+        in wakeful("runs", "--held").out
+    )
+    assert "Run " + run["id"] + " resumes" in wakeful("effects", "confirm", effect["id"]).out
+    wakeful("once", "app.py")
+    assert [one["state"] for one in wakeful("runs", "--json").json["runs"]] == ["done"]

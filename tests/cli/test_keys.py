@@ -109,7 +109,7 @@ async def test_everything_is_encrypted_anew_while_a_worker_works(new_app: NewApp
     store = DatabaseStore(open_database(store_url, SystemClock()))
     await store.open(migrate=False)
     async with working(app) as runtime:
-        keeper = Keeper(store.database, store.journal)
+        keeper = Keeper(store)
         done, third = await asyncio.gather(
             rotate(keeper, store.database.codec, Actor("ada", "code"), pace=Pace()), go(runtime, SECRET)
         )

@@ -34,8 +34,8 @@ def test_once_says_what_became_of_messages(wakeful, folder):
         "    for channel in run.event.data: run.send(channel, 'hello')\n"
     )
     wakeful("emit", "app.py", "x", "--data", '["log", "slow", "no"]')
-    assert wakeful("once", "app.py").out == "wakeful: 1 done now, 1 message delivered, 1 waits, 1 dead\n"
-    assert wakeful("once", "app.py").out == "wakeful: nothing was due, 1 message waits\n"
+    assert wakeful("once", "app.py").out == "wakeful: 1 done now; deliveries: 1 delivered, 1 pending, 1 dead\n"
+    assert wakeful("once", "app.py").out == "wakeful: nothing was due; deliveries: 1 pending\n"
     wakeful("emit", "app.py", "x", "--data", '["no", "no"]')
     told = wakeful("once", "app.py", "--json").json
     assert told == {"finished": {"done": 1}, "left": {}, "messages": {"dead": 2, "pending": 1}}
@@ -52,7 +52,7 @@ def test_once_counts_only_what_is_its_own(wakeful, tickets):
     wakeful("emit", "other.py", "x")
     wakeful("emit", "app.py", "ticket.created", "--data", '{"title": "a"}')
     assert wakeful("once", "app.py").out == "wakeful: 1 done now\n"
-    assert wakeful("once", "other.py").out == "wakeful: 1 done now, 1 message delivered\n"
+    assert wakeful("once", "other.py").out == "wakeful: 1 done now; deliveries: 1 delivered\n"
 
 
 SPEAKS = (

@@ -54,7 +54,7 @@ def held(wakeful, folder) -> str:
 def test_it_lets_out_all_of_it(wakeful, folder, held):
     assert not (folder / "ops.jsonl").exists()
     answer = wakeful("release", held[:8], "--note", "seen", "--as", "ada").out
-    assert answer == f"run {held}: released, with 1 message and 1 staged effect\n"
+    assert answer == f"run {held}: released, with 1 delivery and 1 staged effect\n"
     wakeful("once", "app.py")
     run = wakeful("trace", held, "--json").json
     assert (run["state"], run["outcome"]["commit"], run["outcome"]["delivery"]) == ("done", "committed", "delivered")
@@ -104,7 +104,7 @@ def test_both_kinds_of_hold_are_listed_with_their_reason_and_what_to_do(wakeful,
 def test_its_story_names_the_check_and_the_three_ways_on(wakeful, held):
     story = wakeful("why", held).out
     assert "1 staged effect of the run waits for its release: book." in story
-    assert "The run has 1 message to send, held together with its output." in story
+    assert "The run has 1 delivery, which is held together with its output." in story
     assert "The run is held for a person (check polite: no exclamation marks)." in story
     for command in ("release", "replay", "dead discard"):
         assert f"`wakeful {command} {held}`" in story

@@ -77,7 +77,7 @@ def test_the_listing_fits_a_terminal(wakeful, desk, monkeypatch):
     header, row = wakeful("schedules").out.splitlines()
     assert header.split() == ["schedule", "rule", "state", "last", "next"]
     assert 'cron("0 8 * * 1-5", tz="Europe/London")' in row
-    assert re.search(r" in \d+ [hd]$", row)
+    assert re.search(r" in \d+ [smhd]$", row)
     assert 'cron("0 8 * * 1-5", tz=' in wakeful("check", "app.py").out.split("next\n")[1]
 
 

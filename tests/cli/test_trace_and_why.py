@@ -147,7 +147,7 @@ def test_why_takes_every_kind_of_id(wakeful, shop):
         assert f"Effect {shop['effect']} is charge(20), requested at " in told
         assert f"by run {shop['sell']} of agent sell, which handled event o1" in told
         assert 'after 1 call, and returned "charged 20"' in told
-    assert "is a message" in wakeful("why", shop["delivery"]).out
+    assert "goes to channel" in wakeful("why", shop["delivery"]).out
     for words in (shop["alarm"], shop["alarm"][:-3]):
         told = wakeful("why", words).out
         assert f"Alarm {shop['alarm']} of app shop is open" in told

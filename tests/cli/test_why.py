@@ -257,17 +257,17 @@ def delivery(state, **changes):
 class TestMessages:
     async def test_those_that_were_discarded_were_not_sent(self):
         gone, one = delivery("discarded"), delivery("delivered")
-        assert "The run had 1 message to send, which was discarded." in await story(event(), run(deliveries=[gone]))
-        assert "The run had 2 messages to send, which were discarded." in await story(
-            event(), run(deliveries=[gone] * 2)
+        assert "The run had 1 delivery, which was discarded." in await story(event(), run(deliveries=[gone]))
+        assert "The run had 2 deliveries, which were discarded." in await story(event(), run(deliveries=[gone] * 2))
+        assert "The run has 2 deliveries: 1 delivered, 1 discarded." in await story(
+            event(), run(deliveries=[gone, one])
         )
-        assert "The run had 2 messages: 1 delivered, 1 discarded." in await story(event(), run(deliveries=[gone, one]))
 
     async def test_one_that_is_tried_again(self):
         late = delivery("pending", error=ERROR, tries=2, due_at=AT_ONE)
         told = await story(event(), run(deliveries=[late, delivery("delivered")]))
-        assert "The run sent 2 messages: 1 delivered, 1 pending." in told
-        assert "The message to ops (r1-d1) failed 2 times with Transient: no answer; it is retried at" in told
+        assert "The run has 2 deliveries: 1 delivered, 1 pending." in told
+        assert "The delivery to ops (r1-d1) failed 2 times with Transient: no answer; it is retried at" in told
 
     async def test_many_dead_ones_are_not_all_told(self):
         told = await story(event(), run(deliveries=[delivery("dead", error=ERROR) for _ in range(9)]))
@@ -292,7 +292,7 @@ class TestMessages:
     )
     async def test_the_story_of_one(self, one, words):
         told = await story(event(), run(deliveries=[one]), identifier="r1-d1")
-        assert "Delivery r1-d1 is a message to channel ops, from run r1 of agent f, which handled event e1" in told
+        assert "Delivery r1-d1 goes to channel ops. It comes from run r1 of agent f, which handled event e1" in told
         assert words in told
 
 

@@ -17,6 +17,8 @@ from wakeful.stores.queries import bound_named, load_queries, written_queries
 # Columns of an answer that have the name of a payload and are none: words of policy, an error's class, a condition, another table.
 NO_PAYLOADS = {
     ("list_decisions", "answer"),
+    ("page_of_decisions", "decision answer"),
+    ("find_decision", "decision answer"),
     ("migration_ledger", "detail digest"),
     ("migration_ledger", "detail needs"),
     ("list_dead", "json_extract run error"),

@@ -15,6 +15,7 @@ from wakeful.clock import SECOND
 from wakeful.errors import CancelAsked, ClaimLost
 from wakeful.model import WENT_WELL, Claim, Delivery, Effect, RunOutcome
 from wakeful.policy.decide import ALLOWED
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.cancel import Cancelled, CancelRun, FinishCancelled, cancelled_runs
 from wakeful.stores.verbs.claim import ClaimRuns, Wanted
@@ -36,9 +37,9 @@ def an_effect(name: str = "charge", **more: Any) -> Effect:
 
 async def did(member: Member, claim: Claim, name: str = "charge", state: Any = "confirmed", **more: Any) -> Effect:
     effect = an_effect(name, **more)
-    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, Judgement(ALLOWED)))
     effect.state, effect.tries = state, 1
-    await member.store.do(SaveEffect(claim, effect))
+    await member.store.do(SaveEffect(claim, effect, Judgement(ALLOWED) if state == "intent" else None))
     return effect
 
 
@@ -90,13 +91,13 @@ class TestAfterACancel:
         claim = await claimed(member)
         await cancel(member, claim.id)
         with pytest.raises(CancelAsked):
-            await member.store.do(OpenEffect(claim, APP, an_effect(), ALLOWED))
+            await member.store.do(OpenEffect(claim, APP, an_effect(), Judgement(ALLOWED)))
         assert await count(store_url, "wakeful_effect") == 0
 
     async def test_an_effect_that_had_begun_is_recorded(self, member: Member):
         claim = await claimed(member)
         effect = an_effect()
-        await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
+        await member.store.do(OpenEffect(claim, APP, effect, Judgement(ALLOWED)))
         await cancel(member, claim.id)
         effect.state, effect.tries = "confirmed", 1
         await member.store.do(SaveEffect(claim, effect))

@@ -188,12 +188,7 @@ async def test_nothing_of_runs_that_wait_is_readable_at_rest(new_app: NewApp, st
         assert SECRET not in await everything_at_rest(store_url)
     keys(NEW, OLD)
     async with working(app) as runtime:
-        await rotate(
-            Keeper(runtime.store.database, runtime.store.journal),
-            runtime.store.database.codec,
-            Actor("ada", "code"),
-            pace=Pace(),
-        )
+        await rotate(Keeper(runtime.store), runtime.store.database.codec, Actor("ada", "code"), pace=Pace())
     keys(NEW)
     async with working(app) as runtime:
         assert [await runtime.reader.why(one["id"]) for one in (waited, undone, parks, dead)] == stories

@@ -32,6 +32,7 @@ from wakeful.clock import SECOND, VirtualClock
 from wakeful.errors import CancelAsked
 from wakeful.model import WENT_WELL, Claim, Effect, Flow, RunOutcome, Step
 from wakeful.policy.decide import ALLOWED
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.opening import open_database
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
@@ -186,7 +187,7 @@ class OrderMachine(RuleBasedStateMachine):
         self.run(store.do(SaveSteps(claim, [Step("fetch", "fetch", "done", "1")])))
         if claim.seq % 2:
             effect = Effect(f"effect {claim.id}", "charge", "m:charge", "idempotent", "intent", "[]")
-            self.run(store.do(OpenEffect(claim, APP, effect, ALLOWED)))
+            self.run(store.do(OpenEffect(claim, APP, effect, Judgement(ALLOWED))))
             effect.state, effect.tries = "confirmed", 1
             self.run(store.do(SaveEffect(claim, effect)))
 

@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from support.transitions import look_away
 from wakeful.stores.postgres import ONLY_POINT_LOOKUPS
 from wakeful.stores.queries import load_queries
 
@@ -50,12 +51,24 @@ ASKED: dict[str, tuple[object, ...]] = {
     "withdraw_approvals": (None, 29, "cancelled"),
     "children_at_work": (7,),
     "cancelled_runs": ("app", "process"),
-    "save_effect": (None, "{effect-14}", "{14}", "{1}", "{confirmed}", *("{NULL}",) * 3, "{1}", "{1}", "{NULL}", "{0}"),
+    "save_effect": (
+        None,
+        "{effect-14}",
+        "{14}",
+        "{1}",
+        "{confirmed}",
+        *("{NULL}",) * 3,
+        "{1}",
+        "{1}",
+        "{NULL}",
+        "{0}",
+        *("{NULL}",) * 2,
+    ),
     "family_at_work": ("run-26", 26),
     "revive_staged": ("run-27", 27),
     "stage_effect": (None, "effect-15", "run-15", 15, 1, "app", "agent", "book", "m:book", "idempotent", "[]", 1, 0),
     "drop_effect": (None, "effect-16", 16, 1),
-    "open_staged_effect": (None, "effect-17", 17, 1, "intent", None, 0, 1),
+    "open_staged_effect": (None, "effect-17", 17, 1, "intent", None, 0, 1, "rule", None),
     "abandon_staged": (None, "run-18", 18, "discarded"),
     "load_effects": ("run-19",),
     "settle_effect": (None, "effect-20", "confirmed", None, "somebody", None, "confirmed"),
@@ -126,6 +139,12 @@ ASKED: dict[str, tuple[object, ...]] = {
     "known_events": ('["key-39", "key-40"]',),
     "not_begun": ('["run-39", "run-40"]',),
     "redo_occurrence": (39, 1),
+    "lock_reasons_of_family": ("run-32",),
+    "settle_effect_anew": (None, "effect-33", "confirmed", None, "ada", None, "confirmed"),
+    "mark_not_undone": ("effect-33",),
+    "app_of_subject": ("run-33",),
+    "old_operations": ("app", 0, 50, 1_000_000, 1_000_000),
+    "remove_operations": ("{34}", "{1000000}"),
     "ledger_between": (40, 0, 100, -1, -1, 1_000),
 }
 
@@ -170,6 +189,9 @@ FILL = [
     select 'app', 'agent', 'key-' || n, 1 from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_blob (id, content, created_at)
     select 'blob-' || n, '', n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_operation (app, operator, verb, target, done_at)
+    select 'app', 'token', 'emit', case when n % 2 = 0 then 'event-' else 'gone-' end || n, n
+    from generate_series($1::bigint, $2::bigint) n""",
     """insert into wakeful_occurrence (schedule_seq, state, from_at, to_at, count, revision, settled_at)
     select n, 'missed', n, n, 1, 1, n from generate_series($1::bigint, $2::bigint) n""",
 ]
@@ -190,6 +212,7 @@ def quoted(value: object) -> str:
 @pytest.fixture
 async def connection(postgres_url: str) -> AsyncIterator[Any]:
     connected = await asyncpg.connect(postgres_url, server_settings=ONLY_POINT_LOOKUPS, statement_cache_size=0)
+    await look_away(connected)  # rows of all states are made, without their history
     yield connected
     await connected.close()
 
@@ -291,6 +314,35 @@ class TestPlansOfKeys:
         assert await wide_plans(connection, ASKED_OF_KEYS, FILL_KEYS, few=few, analysed=analysed) == {}
 
 
+# Ten thousand decisions, one each second; the last ones are asked for.
+ASKED_OF_DECISIONS: dict[str, tuple[object, ...]] = {
+    "page_of_decisions": (None, 51, None, None, None, None, None),
+    "find_decision": (9_000,),
+}
+SINCE = {"page_of_decisions": (None, 51, "other", None, None, None, (MANY - 10) * 1_000_000)}
+AFTER = {"page_of_decisions": (60, 51, None, None, None, None, None)}
+LATER = {"page_of_decisions": (None, 51, None, None, None, None, (MANY + 100) * 1_000_000)}
+FILL_DECISIONS = [
+    FILL[0],
+    """insert into wakeful_run (id, root, app, agent, event_seq, state, token, created_at)
+    select 'run-' || n, 'run-' || n, 'app', 'agent', n, 'denied', 1, n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_admission (event_seq, agent, state, run_id)
+    select n, 'agent', 'started', 'run-' || n from generate_series($1::bigint, $2::bigint) n""",
+    """insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, reason, decided_at)
+    select n, case when n % 2 = 0 then n end, 'agent', 'deny', 'rule', '1', '', n * 1000000
+    from generate_series($1::bigint, $2::bigint) n""",
+]
+
+
+class TestPlansOfDecisions:
+    @pytest.mark.parametrize(
+        "asked", [ASKED_OF_DECISIONS, SINCE, AFTER, LATER], ids=["newest", "since", "after", "later"]
+    )
+    @pytest.mark.parametrize("few", [30, 300])
+    async def test_find_their_rows_by_key(self, connection: Any, asked: dict[str, tuple[object, ...]], few: int):
+        assert await wide_plans(connection, asked, FILL_DECISIONS, few=few, analysed=True) == {}
+
+
 # An agent with a long backlog, many limits, and many starts that are out of sight.
 LIMITED: dict[str, tuple[object, ...]] = {
     "claim_facts": (None, "app"),
@@ -337,7 +389,11 @@ class TestPlansOfLimits:
 
 # Ten thousand alarms, most of them over; and as many dead letters and agents that fail.
 ASKED_OF_ALARMS: dict[str, tuple[object, ...]] = {
-    "raise_alarm": (None, "alarm-7", "app", "text", "agent", None, 0, None, None),
+    "raise_alarm": (None, "alarm-7", "app", "text", "agent", None, 0, None, None, None),
+    "note_cause": ("alarm-7", "cause"),
+    "open_keys_below": ("app", "alarm-7"),
+    "error_of_dead_run": ("alarm-10",),
+    "error_of_dead_delivery": ("alarm-10",),
     "resolve_alarm": (None, "alarm-8", None),
     "lock_alarm": ("alarm-9",),
     "dead_of_alarm": ("alarm-10",),

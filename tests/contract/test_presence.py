@@ -18,6 +18,7 @@ from wakeful.execution.lease import Membership, Presence
 from wakeful.execution.reaper import Reaper
 from wakeful.model import Claim, Effect
 from wakeful.policy.decide import ALLOWED
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.opening import open_database
 from wakeful.stores.postgres_presence import PostgresPresence
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
@@ -66,7 +67,7 @@ async def two(stores: OpenStore, postgres_url: str) -> Two:
     await accept(first.store, an_arrival("1"), an_arrival("2"))
     calls, works = await first.claim()
     effect = Effect("x", "charge", "m:charge", "idempotent", "intent", "[]")
-    await first.store.do(OpenEffect(calls, APP, effect, ALLOWED))
+    await first.store.do(OpenEffect(calls, APP, effect, Judgement(ALLOWED)))
     return Two(postgres_url, first, second, calls, works, effect)
 
 
@@ -97,7 +98,7 @@ class TestTakingOver:
             with pytest.raises(ClaimLost):
                 await two.first.finish(claim)
         with pytest.raises(ClaimLost):
-            await two.first.store.do(OpenEffect(two.works, APP, two.effect, ALLOWED))
+            await two.first.store.do(OpenEffect(two.works, APP, two.effect, Judgement(ALLOWED)))
         two.effect.state, two.effect.tries = "confirmed", 1
         with pytest.raises(ClaimLost):
             await two.first.store.do(SaveEffect(two.calls, two.effect))

@@ -45,7 +45,7 @@ async def entered(store: DatabaseStore, *names: str) -> None:
 
 
 async def cut(store: DatabaseStore, ceiling: int | None = None, before: int | None = None) -> int:
-    keeper, gone = Keeper(store.database, store.journal), 0
+    keeper, gone = Keeper(store), 0
     while some := await keeper.cut_quarantine(CutQuarantine(APP, ceiling, before)):
         gone += some
     return gone

@@ -22,6 +22,7 @@ from wakeful.clock import VirtualClock, from_datetime, to_datetime
 from wakeful.model import Decision, Effect, run_id
 from wakeful.operations.redo import Choice, plan_redo
 from wakeful.policy.decide import ALLOWED
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.request import Actor
 from wakeful.stores.store import DatabaseStore
@@ -126,7 +127,7 @@ async def test_no_error_is_lost_by_a_replay(member: Member):
     failed = a_step("ship:", state="failed", result=None, error='{"type": "Persistent", "message": "no ship"}')
     await member.save(claim, a_step("fetch:"), failed)
     effect = Effect("x", "charge", "m:charge", "idempotent", "intent", "[]")
-    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, Judgement(ALLOWED)))
     effect.state, effect.error = "failed", '{"type": "Persistent", "message": "no money"}'
     await member.store.do(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
@@ -154,7 +155,7 @@ async def test_dead_letters_are_listed_with_what_they_did_outside(member: Member
     claim = await member.claim_one()
     for name in ("x", "y", "z"):
         effect = Effect(name, "mail" if name == "z" else "charge", "m:f", "idempotent", "intent", "[]")
-        await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
+        await member.store.do(OpenEffect(claim, APP, effect, Judgement(ALLOWED)))
         effect.state = "confirmed"
         await member.store.do(SaveEffect(claim, effect))
     await member.finish(claim, "dead", error=ERROR, failed=True)
@@ -172,7 +173,7 @@ async def hold(member: Member, *, settle_first: bool = False) -> None:
     await accept(member.store, an_arrival())
     claim = await member.claim_one()
     effect = Effect("x", "charge", "m:charge", "at_most_once", "held", "[]", reason="no answer")
-    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, Judgement(ALLOWED)))
     if settle_first:
         await member.store.do(SettleEffect("x", "confirmed", by=Actor("ada", "code")))
     alarm = Alarm(APP, held_alarm(APP, "agent", claim.id), "held")

@@ -32,6 +32,7 @@ from wakeful.intake.quarantine import keep
 from wakeful.intake.route import Router
 from wakeful.model import Claim, Delivery, Effect, RunOutcome, digest
 from wakeful.policy.decide import ALLOWED
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.grants import tables
 from wakeful.stores.journal import Died
@@ -54,6 +55,7 @@ from wakeful.stores.verbs.keeping import ChangeCiphers, RemoveArchived, ResealPa
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.people import RaiseAlarm
+from wakeful.stores.verbs.policies import ApplyPolicy
 from wakeful.stores.verbs.progress import LeaveRun
 from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.redo import RedoRun
@@ -153,6 +155,10 @@ async def fire_schedule(member: Member) -> ByPerson[Any]:
     return FireSchedule(stored, 1, AcceptEvents(APP, [an_arrival("1")]), by=ADA, note=WHY)
 
 
+async def apply_policy(_: Member) -> ByPerson[Any]:
+    return ApplyPolicy(APP, "5f1d", [("policy.yaml", "policy: 1")], by=ADA, note=WHY)
+
+
 async def answer_approval(member: Member) -> ByPerson[Any]:
     claim = await a_run(member)
     question = Approval(digest(claim.id, "ask:"), "Deploy?")
@@ -164,7 +170,7 @@ async def answer_approval(member: Member) -> ByPerson[Any]:
 async def settle_effect(member: Member) -> ByPerson[Any]:
     claim = await a_run(member)
     effect = Effect("charge-1", "charge", "m:charge", "at_most_once", "held", "[]", reason="no answer")
-    await member.store.do(OpenEffect(claim, APP, effect, ALLOWED))
+    await member.store.do(OpenEffect(claim, APP, effect, Judgement(ALLOWED)))
     await member.store.do(LeaveRun(claim, "held", "held", alarm=Alarm(APP, held_alarm(APP, AGENT, claim.id), "held")))
     return SettleEffect("charge-1", "confirmed", by=ADA, note=WHY)
 
@@ -213,7 +219,7 @@ async def remove_archived(member: Member) -> ByPerson[Any]:
     claim = await a_run(member)
     await member.finish(claim)
     await accept(member.store, an_arrival("2"))  # the newest run of all is never removed
-    keeper = Keeper(member.store.database, member.store.journal)
+    keeper = Keeper(member.store)
     (family,) = await keeper.families({claim.id: await keeper.time()})
     return RemoveArchived([family], WHY, by=ADA)
 
@@ -242,6 +248,7 @@ CASES: dict[type[ByPerson[Any]], Case] = {
     ScheduleByPerson: schedule_by_person,
     FireSchedule: fire_schedule,
     AnswerApproval: answer_approval,
+    ApplyPolicy: apply_policy,
     SettleEffect: settle_effect,
     ReleaseRun: release_run,
     RedoDelivery: redo_delivery,

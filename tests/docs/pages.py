@@ -7,6 +7,7 @@
 ```console             each `$ …` is run, and what it prints must be what stands below it
 ```console fails       the same, for commands that end with an exit code other than 0
 ```console soon        the same, for commands that print it after a moment: each is repeated until it does
+```yaml                is a policy, or some rules of one: it is read
 ```sh                  is only shown
 """
 

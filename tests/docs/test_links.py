@@ -44,4 +44,4 @@ def test_one_title_and_no_stray_fences(page: Page):
     assert page.prose.count("\n# ") == 0
     assert "```" not in page.prose
     languages = {block.language for block in page.blocks}
-    assert languages <= {"", "python", "text", "console", "sh"}, "see pages.py"
+    assert languages <= {"", "python", "text", "console", "sh", "yaml"}, "see pages.py"

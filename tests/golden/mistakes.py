@@ -58,6 +58,17 @@ MISTAKES: dict[str, list[tuple[str, ...]]] = {
         ("apps", "--plna"),
         ("apps", "list", "--plan"),
     ],
+    "policy-tools": [
+        ("policy", "explain"),
+        ("policy", "explain", "nothing"),
+        ("policy", "test", "missing.yaml"),
+        ("policy", "test", "strict.yaml"),
+        ("policy", "test", "cases.yaml", "--policy", "cases.yaml"),
+        ("policy", "diff", "lenient.yaml"),
+        ("policy", "diff", "lenient.yaml", "abcdef", "--of", "shop"),
+        ("policy", "diff", "lenient.yaml", "strict.yaml"),
+        ("policy", "diff", "lenient.yaml", "strict.yaml", "--of", "shop", "--since", "soon"),
+    ],
     "circuits": [
         ("circuits", "clsoe", "stripe"),
         ("circuits", "close"),
@@ -78,6 +89,15 @@ MISTAKES: dict[str, list[tuple[str, ...]]] = {
         ("approvals", "show", "nothing"),
         ("approvals", "--state", "opne"),
         ("approvals", "--after", "x"),
+    ],
+    "decisions": [
+        ("decisions", "shwo", "1"),
+        ("decisions", "show"),
+        ("decisions", "show", "nothing"),
+        ("decisions", "list", "1"),
+        ("decisions", "--answer", "dney"),
+        ("decisions", "--since", "someday"),
+        ("decisions", "--after", "x"),
     ],
     "effects": [
         ("effects", "confrim", HELD_EFFECT),

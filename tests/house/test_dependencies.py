@@ -17,7 +17,7 @@ NEEDED = [Requirement(line) for line in PROJECT["dependencies"]]
 EXTRAS = [Requirement(line) for lines in PROJECT["optional-dependencies"].values() for line in lines]
 
 # Modules that have another name than their distribution.
-MODULES = {"cel-expr-python": "cel_expr_python"}
+MODULES = {"cel-expr-python": "cel_expr_python", "pyyaml": "yaml"}
 # Data, which Python finds by itself.
 NOT_IMPORTED = {"tzdata"}
 # What comes along with a distribution, always.

@@ -36,7 +36,7 @@ def test_it_needs_a_token_or_a_word_that_it_does_not(app: App, monkeypatch: pyte
             app.asgi(**options)
     with pytest.raises(ConfigError, match='use open_to="loopback"'):
         app.asgi(open_to="everybody")
-    with pytest.raises(ConfigError, match="can be guessed"):
+    with pytest.raises(ConfigError, match="is too weak"):
         app.asgi(token="secret")
     app.asgi(token=TOKEN, next_token=NEXT_TOKEN)
     app.asgi(open_to="loopback")

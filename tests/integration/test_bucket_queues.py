@@ -114,7 +114,7 @@ async def test_what_is_no_notification_is_kept_and_taken_off_the_queue(new_app: 
         assert len(kept) == 4
         assert "not an S3 notification" in reasons
         assert "record 0 cannot be read: key is missing" in reasons
-        assert f"it is about bucket {other.name}, but no trigger with this queue is" in reasons
+        assert f"it is about bucket {other.name}, and no trigger with this queue names that bucket" in reasons
         reader = runtime.sources.reader(line.address)
         assert reader is not None
         again = reader.read_again(json.dumps({"Records": [told(box, "mended")]}).encode(), {})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from support.apps import NewApp, go, pass_time, the_run, working
 from support.stores import join
@@ -16,6 +16,7 @@ from wakeful.errors import ConfigError
 from wakeful.execution.attempt import current_attempt
 from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, EffectFacts
+from wakeful.policy.judgement import Judgement
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.effects import OpenEffect
@@ -34,6 +35,18 @@ class Answered(Exception):
 
 class Note(BaseModel):
     text: str
+
+
+LIMIT = {"most": 10}
+
+
+def within_limit(what: int) -> int:
+    if what > LIMIT["most"]:
+        raise ValueError(f"more than {LIMIT['most']}")
+    return what
+
+
+Limited = Annotated[int, AfterValidator(within_limit)]
 
 
 class Service:
@@ -320,6 +333,41 @@ class TestAProcessThatWentAwayInTheMiddle:
 
         run = await self.leave_in_the_middle(new_app(), new_app(), service, safety="reconcile", find=find)
         assert (run["state"], run["output"], len(service.calls)) == ("done", "found 7", 1)
+
+    async def test_arguments_that_newer_code_cannot_read_are_a_persons_matter(
+        self, new_app: NewApp, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The call may have been made, so it is neither failed nor repeated. The effect stays held, where a person finds it."""
+        service, begun, never = Service(), asyncio.Event(), asyncio.Event()
+
+        @action(safety="idempotent")
+        async def post(op: Operation, what: Limited) -> str:
+            answer = service.asked(op, what)
+            if not begun.is_set():
+                begun.set()
+                await never.wait()
+            return answer
+
+        older, newer = new_app(), new_app()
+        for one in (older, newer):
+
+            @one.agent(on("go"), name="agent", attempts=1)
+            async def agent(run: Run) -> str:
+                return await run.act(post, 7)
+
+        async with working(older) as runtime:
+            receipt = await older.emit("go")
+            await begun.wait()
+            await runtime.stop(grace=0)
+        monkeypatch.setitem(LIMIT, "most", 5)
+        async with working(newer) as runtime:
+            await runtime.drain()
+            run = await the_run(runtime, receipt)
+            (effect,) = run["effects"]
+            assert (run["state"], effect["state"], len(service.calls)) == ("held", "held", 1)
+            assert "its stored arguments can no longer be read" in effect["reason"]
+            await settle(runtime, run, "abandoned")
+            assert (await the_run(runtime, receipt))["state"] == "dead"
 
 
 class TestTheLedger:
@@ -620,7 +668,7 @@ async def test_a_word_that_comes_before_the_run_is_put_away_is_heard(new_app: Ne
         member = await join(runtime.store, lease="36500d")
         claim = await member.claim_one("agent")
         effect = Effect("operation", "post", "nowhere:post", "at_most_once", "held", "[7]", "who knows")
-        await runtime.store.do(OpenEffect(claim, "app", effect, ALLOWED))
+        await runtime.store.do(OpenEffect(claim, "app", effect, Judgement(ALLOWED)))
         settled = await runtime.store.do(SettleEffect("operation", "confirmed", by=Actor("ada", "code")))
         assert settled is not None
         assert settled.first

@@ -314,6 +314,12 @@ async def test_a_failure_does_not_make_old_news_new(app: App, file: Path):
         assert await messages(runtime) == ["one mail"]
 
 
+async def told_by_why(runtime: Any, name: str) -> str:
+    found = await why(runtime.reader, name)
+    assert found is not None
+    return " ".join(found["story"])
+
+
 async def test_the_story_of_a_check_tells_its_failures_and_its_alarm(app: App, file: Path):
     put(file, MAIL)
     desk = Desk()
@@ -322,13 +328,13 @@ async def test_the_story_of_a_check_tells_its_failures_and_its_alarm(app: App, f
     async with working(app) as runtime:
         for _ in range(3):
             await pass_time(runtime, "30m")
-        story = " ".join((await why(runtime.reader, "heartbeat/mail") or {})["story"])
+        story = await told_by_why(runtime, "heartbeat/mail")
         assert "failed: OSError: no mail server. It has failed 3 times in a row." in story
         assert "`wakeful heartbeat run heartbeat/mail` runs it now" in story
         assert "An alarm is open: check heartbeat/mail failed 3 times in a row" in story
         desk.says["mail"] = "one mail"
         await pass_time(runtime, "30m")
-        story = " ".join((await why(runtime.reader, "heartbeat/mail") or {})["story"])
+        story = await told_by_why(runtime, "heartbeat/mail")
         assert "reported something new, which was sent." in story
         assert "An alarm is open" not in story
 

@@ -246,7 +246,7 @@ async def test_a_message_is_given_up_after_a_day_and_so_are_those_that_waited_be
         await world.skip("1h")
         (alarm,) = await world.alarms()
         assert (alarm["key"], alarm["state"]) == ("delivery/post/letters/late", "open")
-        assert "has taken no messages since 2026-01-05T01:3" in alarm["text"]
+        assert "has accepted no deliveries since 2026-01-05T01:3" in alarm["text"]
         (circuit,) = await world.runtime.reader.circuits()
         assert (circuit["name"], circuit["state"], circuit["waiting"]) == ("channel:letters", "open", 3)
         assert circuit["rest"] == 300

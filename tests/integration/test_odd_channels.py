@@ -241,7 +241,7 @@ class TestChannelsThatWereRemoved:
             for identifier in (run["id"], delivery["id"]):
                 told = await runtime.reader.why(identifier)
                 assert f"An alarm is open: {alarms['channel/app/ops']}." in (told or {})["story"]
-        assert "1 message(s) wait for channel ops, which app app does not have here" in alarms["channel/app/ops"]
+        assert "1 delivery waits for channel ops, which app app does not have here" in alarms["channel/app/ops"]
 
 
 LATE = "delivery/app/ops/late"

@@ -572,7 +572,7 @@ async def test_a_run_whose_effect_has_a_key_is_kept_until_its_time_is_over(app: 
         await app.emit("nothing")  # the newest run of all stays anyway
         await bill(runtime, "I-8")
         retention = Retention("app", default=86_400 * 1_000_000)
-        housekeeper = Housekeeper(Keeper(runtime.database, runtime.store.journal), retention, pause=0)
+        housekeeper = Housekeeper(Keeper(runtime.store), retention, pause=0)
         await pass_time(runtime, "10d")
         await housekeeper.run_once()
         assert (await bill(runtime))["output"] == "receipt 1"

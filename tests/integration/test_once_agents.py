@@ -302,7 +302,7 @@ async def test_events_that_are_handed_over_later_count_too(app: App):
 async def test_keys_go_when_their_time_is_over(app: App):
     async with working(ticketing(app, [], once_for="30d")) as runtime:
         await go_alert(runtime, {"incident": "INC-7"})
-        housekeeper = Housekeeper(Keeper(runtime.database, runtime.store.journal), Retention("app"), pause=0)
+        housekeeper = Housekeeper(Keeper(runtime.store), Retention("app"), pause=0)
         await housekeeper.run_once()
         assert len(await runtime.database.fetch("find_once", "app", "ticket", "INC-7")) == 1
         await pass_time(runtime, "31d")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from support.apps import NewApp, go, working
-from support.stores import OpenStore, query
+from support.stores import OpenStore, forge
 from wakeful import App, Persistent, Run, Transient, on
 from wakeful.channels import Channel
 from wakeful.clock import VirtualClock
@@ -239,7 +239,7 @@ async def test_a_lane_that_stands_still_is_one_alarm_whoever_sees_it_first(
     async with working(app) as runtime:
         channel.error = None
         await go(runtime)
-        await query(store_url, "update wakeful_delivery set state = 'pending', due_at = due_at + 864000000000")
+        await forge(store_url, "update wakeful_delivery set state = 'pending', due_at = due_at + 864000000000")
         clock.move("16m")
         found = await look(outside, runtime)
         assert found["delivery/app/ops/late"]["owner"] == "platform"
@@ -260,7 +260,7 @@ async def test_a_source_that_is_behind(
         clock.move("30m")
         columns = "app, name, kind, state, since, lag, behind, event_at, read_at, lag_within"
         values = f"'app', 'orders', 'bucket', 'reading', {now}, 3600000000, 7, {clock.now()}, {clock.now()}"
-        await query(
+        await forge(
             store_url,
             f"insert into wakeful_source ({columns}) values ({values}, {within or 'null' if within is None else within})",
         )

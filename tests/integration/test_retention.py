@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from support.apps import NewApp, ended, go, pass_time, working
-from support.stores import Onlooker, OpenStore, accept, an_arrival, count, join, query
+from support.stores import Onlooker, OpenStore, accept, an_arrival, count, forge, join, query
 from wakeful import App, Denied, Operation, Persistent, Run, action, on
 from wakeful.clock import VirtualClock, duration
 from wakeful.errors import ConfigError, PayloadMissing
@@ -130,7 +130,7 @@ class TestRuns:
         app = agents_of(new_app(retention="1d"))
         async with working(app) as runtime:
             run = await go(runtime)
-            await query(store_url, "update wakeful_delivery set state = 'dead'")
+            await forge(store_url, "update wakeful_delivery set state = 'dead'")
             await pass_time(runtime, "2d")
             await one_more(runtime)
             await keep_house(runtime)
@@ -140,7 +140,7 @@ class TestRuns:
         app = agents_of(new_app(retention="1d"))
         async with working(app) as runtime:
             run = await go(runtime)
-            await query(store_url, "update wakeful_effect set state = 'unknown'")
+            await forge(store_url, "update wakeful_effect set state = 'unknown'")
             await pass_time(runtime, "2d")
             await one_more(runtime)
             await keep_house(runtime)
@@ -363,7 +363,7 @@ class TestTwoAtOnce:
             run = await go(runtime)
             await pass_time(runtime, "2d")
             await one_more(runtime)
-            keeper = Keeper(runtime.database, runtime.store.journal)
+            keeper = Keeper(runtime.store)
             seen = await keeper.family(run["id"], await keeper.time())
             assert seen is not None
             await runtime.store.do(RedoRun(run["id"], again=True, by=Actor("somebody", "code")))
@@ -433,7 +433,7 @@ class TestTheArchive:
                 message = "a part of it is missing"
                 raise PayloadMissing(message)
 
-        keeper = Keeper(store.database, store.journal)
+        keeper = Keeper(store)
         retention = Retention("app", duration("1d"))
         await Housekeeper(keeper, retention, archive=archive, trouble=troubles.append, pause=0).run_once()
         left = [row[0] for row in await query(store_url, "select id from wakeful_run order by seq")]
@@ -465,7 +465,7 @@ class TestTheArchive:
             archived.extend(family.root for family in families)
 
         def housekeeper(at: DatabaseStore) -> Housekeeper:
-            keeper = Keeper(at.database, at.journal)
+            keeper = Keeper(at)
             return Housekeeper(keeper, Retention("app", duration("1d")), archive=archive, pause=0)
 
         doomed = await stores(store_url, probe=probe)

@@ -77,9 +77,7 @@ async def older(app: App, use, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def rotated(store: DatabaseStore, *, strict: bool = False) -> Rotated:
-    return await rotate(
-        Keeper(store.database, store.journal), store.database.codec, Actor("ada", "code"), pace=Pace(), strict=strict
-    )
+    return await rotate(Keeper(store), store.database.codec, Actor("ada", "code"), pace=Pace(), strict=strict)
 
 
 async def outputs(app: App, runs: list[str]) -> list[str]:
@@ -206,7 +204,7 @@ async def main(url, commits):
                 os.kill(os.getpid(), signal.SIGKILL)
     store = DatabaseStore(open_database(url, SystemClock()), probe=probe)
     await store.open(migrate=False)
-    await rotate(Keeper(store.database, store.journal), store.database.codec, Actor("ada", "code"), pace=Pace(), strict=True)
+    await rotate(Keeper(store), store.database.codec, Actor("ada", "code"), pace=Pace(), strict=True)
     await store.close()
 
 asyncio.run(main(sys.argv[1], int(sys.argv[2])))

@@ -17,6 +17,7 @@ from wakeful.model import Event
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.processes import BuryProcess, other_processes
 from wakeful.stores.verbs.sources import ForgetSource, HoldSource, find_source
 from wakeful.stores.verbs.take_in import Item, TakeIn, items_of
@@ -278,6 +279,34 @@ async def test_a_full_backlog_pauses_reading(new_app: NewApp):
         assert "App(backlog=" in found.error
 
 
+async def test_one_that_fails_between_two_pauses(new_app: NewApp):
+    """Each look says what prevents reading now."""
+    tape, seen = Tape(), list[str]()
+    app = an_app(new_app, tape, seen, backlog=2)
+
+    @app.agent(name="slow")
+    async def slow(run: Run) -> None: ...
+
+    async with working(app, reading="drained") as runtime:
+        tape.trouble = "the tape is torn"
+        await runtime.sources.drain()
+        await until_in_state(runtime, "failing")
+        tape.trouble = None
+        runtime.worker.claim_nothing_more()
+        for number in range(3):
+            await runtime.door.accept([Event("/test", str(number), "x")], agent="slow")
+        tape.write("a")
+        (reading,) = runtime.sources.readings.values()
+        reading._looked_at_backlog = 0.0  # it looks from time to time
+        await runtime.sources.drain()
+        await until_in_state(runtime, "paused")
+        for run in (await runtime.reader.runs(state="ready"))["runs"]:
+            await runtime.store.do(CancelRun(run["id"], by=Actor("ada", "code")))
+        tape.trouble = "the tape is torn again"
+        await runtime.sources.drain()
+        assert (await until_in_state(runtime, "failing")).error == "the tape is torn again"
+
+
 async def test_what_cannot_be_read_is_kept_in_quarantine(new_app: NewApp):
     tape, seen = Tape(), list[str]()
     tape.write("a", "?b", "c")
@@ -402,6 +431,43 @@ async def test_how_much_waits_is_nothing_when_nothing_more_comes(new_app: NewApp
         found = await find_source(runtime.store.database, "app", "tape")
         assert found is not None
         assert found.behind == 0
+
+
+class SharedReader(TapeReader):
+    """A queue, say: every process reads it."""
+
+    single = False
+
+
+@dataclass(frozen=True)
+class SharedTrigger(TapeTrigger):
+    def reader(self, triggers: Sequence[Any], context: Context) -> Reader:
+        return SharedReader(self.tape, context)
+
+
+async def test_a_process_that_stops_does_not_hide_that_another_cannot_read(new_app: NewApp):
+    """As with a source that one process reads: failing until it is read again."""
+    well, unwell = Tape(), Tape(trouble="the tape is torn")
+    apps = [new_app(), new_app()]
+    for app, tape in zip(apps, (well, unwell), strict=True):
+
+        @app.agent(SharedTrigger(tape))
+        async def note(run: Run) -> None: ...
+
+    async with working(apps[1], reading="drained") as failing:
+        async with working(apps[0], reading="drained") as reading:
+            await reading.sources.drain()
+            assert (await until_in_state(reading, "reading")).error is None
+            await failing.sources.drain()
+            assert (await until_in_state(failing, "failing")).error == "the tape is torn"
+        found = await find_source(failing.store.database, "app", "tape")
+        assert found is not None
+        assert (found.state, found.error) == ("failing", "the tape is torn")
+    async with working(apps[0], reading="drained") as reading:
+        await reading.sources.drain()
+        assert (await until_in_state(reading, "reading")).error is None
+    async with working(apps[1], worker=False) as looking:
+        await until_in_state(looking, "idle")
 
 
 async def test_once_goes_on_reading_when_the_backlog_is_worked_off(new_app: NewApp):

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from support.apps import NewApp, ended, pass_time, the_run, working
-from support.stores import query
+from support.stores import forge, query
 from wakeful import App, Operation, Run, Transient, action, every, on
 from wakeful.errors import PayloadTampered
 from wakeful.output.channels.base import Channel, Message
@@ -476,7 +476,7 @@ async def test_the_output_of_a_called_run_that_was_taken_away_is_not_returned(ne
     async with working(app) as runtime:
         receipt = await app.emit("go")
         await runtime.drain()
-        await query(store_url, "update wakeful_run set state = 'done', output = null where agent = 'callee'")
+        await forge(store_url, "update wakeful_run set state = 'done', output = null where agent = 'callee'")
         await query(store_url, "update wakeful_run set state = 'ready', due_at = 0 where agent = 'caller'")
         await runtime.drain()
         assert is_held(await the_run(runtime, receipt), "wakeful_step.result")
@@ -562,7 +562,7 @@ async def test_an_effect_that_waits_for_a_person_does_not_go_on_by_its_state(
         receipt = await app.emit("go")
         await runtime.drain()
         assert (await the_run(runtime, receipt))["state"] == "held"
-        await query(store_url, f"update wakeful_effect set state = '{state}', reason = null, settled_by = 'ada'")
+        await forge(store_url, f"update wakeful_effect set state = '{state}', reason = null, settled_by = 'ada'")
         await query(store_url, "update wakeful_run set state = 'ready', due_at = 0")
         run = await ended(runtime, receipt)
         assert is_held(run, "wakeful_effect.state")
@@ -579,7 +579,7 @@ async def test_an_effect_is_not_confirmed_by_its_state(new_app: NewApp, store_ur
         receipt = await app.emit("go")
         await runtime.drain()
         assert (await the_run(runtime, receipt))["state"] == "held"
-        await query(store_url, "update wakeful_effect set state = 'confirmed', reason = null, settled_by = 'ada'")
+        await forge(store_url, "update wakeful_effect set state = 'confirmed', reason = null, settled_by = 'ada'")
         await query(store_url, "update wakeful_run set state = 'ready', due_at = 0")
         assert is_held(await ended(runtime, receipt), "wakeful_effect.state")
         assert "went on" not in paid
@@ -599,7 +599,7 @@ async def test_a_persons_word_about_an_effect_is_not_turned_into_another(
     ((effect,),) = await query(store_url, "select id from wakeful_effect")
     async with working(app, worker=False) as runtime:
         assert await runtime.store.do(SettleEffect(effect, word, by=Actor("ada", "code")))
-    await query(store_url, f"update wakeful_effect set state = '{forged}'")
+    await forge(store_url, f"update wakeful_effect set state = '{forged}'")
     async with working(app) as runtime:
         assert is_held(await ended(runtime, receipt), "wakeful_effect.state")
         assert paid == []

@@ -83,7 +83,7 @@ async def test_an_archive_asks_as_much_for_many_as_for_few(
         database: Any = runtime.database
         for kind in ("fetch", "fetch_each"):
             monkeypatch.setattr(database, kind, noted(getattr(database, kind), asked))
-        keeper = Keeper(runtime.database, runtime.store.journal)
+        keeper = Keeper(runtime.store)
         plan = await plan_archive(keeper, agent=None, before=runtime.clock.now())
         assert plan.runs == count
         assert len(asked) == 2  # which there are, and which of them are over

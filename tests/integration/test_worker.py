@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from support.apps import NewApp, ended, pass_time, the_run, working
-from wakeful import App, Run, Transient, on
+from support.apps import NewApp, ended, go, pass_time, the_run, working
+from wakeful import App, Operation, Persistent, Run, Transient, action, on
 from wakeful.execution.hearing import Hearing
 from wakeful.stores.request import Ready
 
@@ -90,6 +94,43 @@ async def test_in_flight_limits_the_process(new_app: NewApp):
         await runtime.drain()
         assert most == 3
         assert await runtime.reader.counts() == {"done": 10}
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Python's garbage collector does not run: only objects without a cycle are freed."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@action(safety="idempotent")
+async def book(op: Operation) -> None: ...
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("ending", ["done", "waiting", "dead"])
+async def test_an_attempt_that_ended_leaves_no_garbage_to_collect(app: App, ending: str):
+    tasks: list[weakref.ref[asyncio.Task[Any]]] = []
+
+    @app.agent(on("go"))
+    async def agent(run: Run) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.append(weakref.ref(task))
+        await run.step(len, "four")
+        await run.act(book)
+        if ending == "waiting":
+            await run.sleep("2d")
+        if ending == "dead":
+            raise Persistent("the printer is on fire")
+        return "ended"
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+        assert run["state"] == ending
+        assert [task() for task in tasks] == [None]
 
 
 async def test_a_put_away_run_holds_no_place(new_app: NewApp):

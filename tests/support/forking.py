@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 LARGEST = 1 << 20
@@ -47,6 +48,10 @@ def main(control: socket.socket) -> None:
     for name in (*LOADED, *(f"wakeful.cli.{module}" for module, _ in COMMANDS.values())):
         with contextlib.suppress(ImportError):
             import_module(name)
+    if os.environ.get("WITNESS") == "1":  # what a command of a test makes is watched as what the test makes
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        import_module("support.transitions").watch_every_store()
+        del sys.path[0]
     gc.freeze()
     woken, waker = os.pipe()
     os.set_blocking(waker, False)

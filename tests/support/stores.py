@@ -22,6 +22,7 @@ import asyncpg
 import pytest
 
 from support.databases import Databases
+from support.transitions import look_away
 from wakeful.clock import Clock, Duration, VirtualClock, duration, from_datetime
 from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.model import (
@@ -305,6 +306,11 @@ class Onlooker:
             self._connection.set_busy_timeout(10_000)
         return list(self._connection.execute(sql.replace("$", "?"), parameters or None))
 
+    async def look_away(self) -> None:
+        """From now on it may put rows into states that the code would not: no witness checks what it writes."""
+        await self.query("select 1")
+        await look_away(self._connection)
+
     async def close(self) -> None:
         if self._connection is not None:
             closing = self._connection.close()
@@ -317,6 +323,16 @@ async def query(url: str, sql: str, *parameters: Any) -> list[Row]:
     onlooker = Onlooker(url)
     try:
         return await onlooker.query(sql, *parameters)
+    finally:
+        await onlooker.close()
+
+
+async def forge(url: str, sql: str, *parameters: Any) -> None:
+    """Change a state in a way that the code never does."""
+    onlooker = Onlooker(url)
+    try:
+        await onlooker.look_away()
+        await onlooker.query(sql, *parameters)
     finally:
         await onlooker.close()
 

@@ -157,7 +157,7 @@ def test_every_path_is_in_the_document():
 
 def test_schemas_name_every_key_with_its_type():
     schemas = resource_schemas([toy.RESOURCE])
-    assert set(schemas) == {"Pet", "Fed", "FeedPlan", "Nap", "WashPlan", "Herd"}
+    assert set(schemas) == {"Pet", "Fed", "FeedPlan", "Nap", "Washed", "Herd"}
     found = schemas["Pet"]
     assert found["required"] == list(found["properties"])
     assert found["properties"]["state"] == {"enum": ["asleep", "awake"], "type": "string"}

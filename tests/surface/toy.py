@@ -54,10 +54,13 @@ class Nap(TypedDict):
     hours: list[int]
 
 
-class WashPlan(TypedDict):
-    """What washing would do."""
+class Washed(TypedDict, total=False):
+    """What washing did, or would do."""
 
     pets: Count
+    washed: Count
+    left: Count
+    until: str
 
 
 class Herd(TypedDict):
@@ -251,7 +254,7 @@ RESOURCE = Resource(
                 none=lambda way: "no pet is like that" + (": GET /v1/pets lists them" if way == "http" else ""),
                 planned=lambda planned, given, _: [f"would wash {number(planned.count, 'pet')} at {given['rate']:g}/s"],
                 says=lambda done, _planned, _look: [f"washed {number(done, 'pet')}"],
-                view=WashPlan,
+                view=Washed,
                 rate=50.0,
             ),
         ),

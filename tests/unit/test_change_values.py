@@ -21,7 +21,11 @@ from wakeful.connect.sqlite.literals import plain_value, read_literals
 from wakeful.errors import InvalidEvent
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
-VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | TEXT | st.binary()
+# quote() writes 15 digits where its own reading of them gives the number back. Near the smallest numbers that reading is inexact before
+# SQLite 3.43, and the last digit gets lost there.
+TINY = 1e-290
+FLOATS = st.floats(allow_nan=False).filter(lambda number: number == 0 or abs(number) > TINY)
+VALUES = st.none() | st.integers(-(2**63), 2**63 - 1) | FLOATS | TEXT | st.binary()
 
 
 @given(st.lists(VALUES, min_size=1, max_size=8))
@@ -33,6 +37,14 @@ def test_what_sqlite_quotes_is_read_as_it_was(values: list[Any]):
     read = read_literals(written)
     assert read == values
     assert [type(one) for one in read] == [type(one) for one in values]
+
+
+@given(st.floats(-TINY, TINY))
+def test_the_smallest_numbers_keep_fifteen_digits(number: float):
+    connection = sqlite3.connect(":memory:")
+    (written,) = connection.execute("select quote(?)", [number]).fetchone()
+    connection.close()
+    assert read_literals(written) == [pytest.approx(number, rel=1e-14, abs=5e-324)]
 
 
 @given(st.text() | st.from_regex(r"[0-9.eEX'NULLInf,+-]*", fullmatch=True))

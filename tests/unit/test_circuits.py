@@ -265,7 +265,7 @@ class TestOfAChannel:
         assert [change.circuit.state for change in changes] == ["closed"] * 2 + ["open"] * 4
         assert [change.circuit.rest // SECOND for change in changes[2:]] == [30, 60, 120, 240]
         assert [change.alarm is not None for change in changes] == [False, False, True, False, False, False]
-        assert "channel ops has taken no messages since 1970-01-12T13:46:40Z: 3 failures in a row" in str(
+        assert "channel ops has accepted no deliveries since 1970-01-12T13:46:40Z: 3 failures in a row" in str(
             changes[2].alarm
         )
         assert one.opened_at == NOON

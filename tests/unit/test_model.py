@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Literal, get_args
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ from wakeful.model import (
 from wakeful.stores.migrations import migrations
 
 TABLES = [
-    ("event", model.EventState, EVENT_TRANSITIONS),
+    ("event", Literal["accepted", "expired", "unmatched", "quarantined"], EVENT_TRANSITIONS),
     ("admission", model.AdmissionState, ADMISSION_TRANSITIONS),
     ("run", model.RunState, RUN_TRANSITIONS),
     ("alarm", model.AlarmState, ALARM_TRANSITIONS),
@@ -53,6 +53,14 @@ class TestTables:
             reached = more
         assert reached == {None, *get_args(states)}
 
+    @tables
+    def test_no_state_follows_itself(self, noun, states, table):
+        """A write that leaves the state as it was is no transition."""
+        assert not [state for state, after in table.items() if state in after]
+
+    def test_every_event_that_is_stored_has_a_state_of_the_table(self):
+        assert set(EVENT_TRANSITIONS) == {None, *model.STORED_EVENT_STATES}
+
     def test_a_done_run_stays_done(self):
         assert RUN_TRANSITIONS["done"] == frozenset()
 
@@ -70,7 +78,10 @@ class TestTables:
     @pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
     def test_the_schema_knows_the_same_states(self, dialect):
         sql = "".join(migration.sql for migration in migrations(dialect))
-        for states in (model.RunState, model.AdmissionState, model.AlarmState, model.StepState, model.ProcessState):
+        for states in (
+            *(states for _, states, _ in TABLES),
+            *(model.StepState, model.ProcessState, model.ApprovalState, model.CircuitState),
+        ):
             listed = ", ".join(f"'{state}'" for state in get_args(states))
             assert f"state in ({listed})" in sql, states
 

@@ -37,7 +37,7 @@ def declare(parser: Parser) -> None:
     )
     parser.add_argument("--remove", action="store_true", help="delete the runs from the store once the file is on disk")
     parser.add_argument("--plan", action="store_true", help="print what would be written, and write nothing")
-    parser.add_argument("--yes", action="store_true", help=f"with --remove: do not refuse more than {MANY:,} runs")
+    parser.add_argument("--yes", action="store_true", help=f"with --remove: confirm more than {MANY:,} runs")
     add_json(parser)
     add_store(parser)
 
@@ -76,7 +76,7 @@ class Archiving:
     async def work(self, store: DatabaseStore, pace: Pace, progress: Progress) -> int:
         """Count, write, and remove exactly the runs that were written."""
         arguments, reads = self._arguments, Reads(store.database)
-        keeper = Keeper(store.database, store.journal)
+        keeper = Keeper(store)
         present = await keeper.time()
         try:
             before = present if arguments.before is None else read_past(arguments.before, now=present)

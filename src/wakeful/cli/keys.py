@@ -121,7 +121,7 @@ def _rotate(arguments: argparse.Namespace) -> int:
     rotated: list[Rotated] = []
 
     async def work(store: DatabaseStore, pace: Pace, progress: Progress) -> int:
-        keeper = Keeper(store.database, store.journal)
+        keeper = Keeper(store)
         by = actor_of(arguments)
         done = await rotate(keeper, store.database.codec, by, pace=pace, progress=progress, strict=arguments.strict)
         rotated.append(done)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from wakeful.cli.working import add_working, close, first_of, guard_app, make_runtime, prepare, stop_politely
 from wakeful.model import FINAL_RUN_STATES
 from wakeful.shell.arguments import Command, Parser, add_json
-from wakeful.shell.carrying import number
 from wakeful.shell.life import Stopping, live
 from wakeful.shell.terminal import announce, print_json
 
@@ -46,14 +45,14 @@ async def _once(app: Declarations, arguments: argparse.Namespace, stopping: Stop
         await close(runtime)
     ended = {state: after.get(state, 0) - before.get(state, 0) for state in sorted(FINAL_RUN_STATES)}
     left = {state: count for state, count in sorted(after.items()) if state not in FINAL_RUN_STATES and count}
-    messages = {state: sent_after.get(state, 0) - sent_before.get(state, 0) for state in ("delivered", "dead")}
-    messages |= {"pending": sent_after.get("pending", 0)}
+    deliveries = {state: sent_after.get(state, 0) - sent_before.get(state, 0) for state in ("delivered", "dead")}
+    deliveries |= {"pending": sent_after.get("pending", 0)}
     if arguments.json:
         finished = {state: count for state, count in ended.items() if count > 0}
-        told = {state: count for state, count in messages.items() if count > 0}
+        told = {state: count for state, count in deliveries.items() if count > 0}
         print_json({"finished": finished, "left": left, "messages": told})
     else:
-        announce(sentence(ended, left, messages))
+        announce(sentence(ended, left, deliveries))
     return stopping.exit_code or (130 if stopping.asked.is_set() else 0)
 
 
@@ -64,23 +63,15 @@ async def _counted(runtime: Runtime) -> tuple[dict[str, int], dict[str, int]]:
     return await reads.counts(app), deliveries
 
 
-def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], messages: Mapping[str, int]) -> str:
+def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], deliveries: Mapping[str, int]) -> str:
+    """What was done, in one line: "1 done now; deliveries: 1 delivered, 1 dead; 2 waiting left for later"."""
     done = ", ".join(f"{count} {state}" for state, count in ended.items() if count > 0)
     rest = ", ".join(f"{count} {state}" for state, count in left.items())
-    sent = words_about(messages)
-    nothing = not done and messages["delivered"] <= 0 and messages["dead"] <= 0
+    sent = ", ".join(
+        f"{deliveries[state]} {state}" for state in ("delivered", "pending", "dead") if deliveries[state] > 0
+    )
     # A run that is now held or waits for its next try was due too.
     idle = "nothing finished" if left else "nothing was due"
-    first = ", ".join([*([f"{done} now"] if done else []), *([idle] if nothing else []), *sent])
-    return f"{first}; {rest} left for later" if rest else first
-
-
-def words_about(messages: Mapping[str, int]) -> list[str]:
-    """Deliveries by outcome, in words: "1 message delivered", "2 wait", "1 dead"."""
-    waits = "waits" if messages["pending"] == 1 else "wait"
-    parts = [(messages["delivered"], "delivered"), (messages["pending"], waits), (messages["dead"], "dead")]
-    told = [(count, word) for count, word in parts if count > 0]
-    return [
-        f"{number(count, 'message')} {word}" if place == 0 else f"{count} {word}"
-        for place, (count, word) in enumerate(told)
-    ]
+    nothing = not done and deliveries["delivered"] <= 0 and deliveries["dead"] <= 0
+    parts = [f"{done} now" if done else idle if nothing else "", f"deliveries: {sent}" if sent else ""]
+    return "; ".join(one for one in (*parts, f"{rest} left for later" if rest else "") if one)

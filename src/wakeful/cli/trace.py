@@ -45,8 +45,8 @@ DONE = {
     "again": "done again",
     "discard": "discarded",
     "release": "released",
-    "redeliver": "message replayed",
-    "drop": "message discarded",
+    "redeliver": "delivery replayed",
+    "drop": "delivery discarded",
     "fork": "forked",
     "cancel": "cancelled",
     "answer": "answered",
@@ -186,7 +186,7 @@ class Drawing:
             branch.add(Text.assemble((word, "dim"), self._value(remedy["data"], 8 + len(word))))
         error = remedy["error"] or {}
         if "delivery" in error:
-            branch.add(Text.assemble(("message ", "dim"), plain(error["delivery"]), " was ", state("dead")))
+            branch.add(Text.assemble(("delivery ", "dim"), plain(error["delivery"]), " was ", state("dead")))
             self._error(branch, error)
         for what, name, one in [
             *(("step", one["name"], one["error"]) for one in error.get("steps", [])),
@@ -267,8 +267,8 @@ class Drawing:
         facts += [f"again {ago(delivery['due_at'], self._present)}"] if delivery["due_at"] and delivery["tries"] else []
         facts += by_another(delivery, run)
         end = f"  {', '.join(facts)}" if facts else ""
-        words = self._fit(f"{plain(delivery['channel'])} {value(delivery['message'])}", 20 + len(end))
-        branch = tree.add(Text.assemble(("message to ", "dim"), words, "  ", state(delivery["state"]), (end, "dim")))
+        words = self._fit(f"{plain(delivery['channel'])} {value(delivery['message'])}", 21 + len(end))
+        branch = tree.add(Text.assemble(("delivery to ", "dim"), words, "  ", state(delivery["state"]), (end, "dim")))
         if delivery["state"] in {"pending", "dead"}:
             self._error(branch, delivery["error"])
         if delivery["reason"] and delivery["state"] in {"dead", "discarded"}:

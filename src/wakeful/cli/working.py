@@ -46,7 +46,7 @@ def add_working(parser: Parser) -> None:
         "--in-flight",
         metavar="N",
         type=whole_number(1),
-        help="run at most N runs at a time (default: the app's setting)",
+        help="execute at most N runs at a time (default: the app's setting)",
     )
     parser.add_argument(
         "--grace",

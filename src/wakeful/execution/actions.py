@@ -124,6 +124,22 @@ def find_action(reference: str, app: str | None = None) -> Action[..., Any] | No
     return _used.get((app, reference)) or _declared.get(reference)
 
 
+def action_named(name: str) -> Action[..., Any] | None:
+    """The only action of this name that this process has declared; None if there is none, or more than one."""
+    found = [one for one in _declared.values() if one.name == name]
+    return found[0] if len(found) == 1 else None
+
+
+def parameters_by_action() -> dict[str, frozenset[str]]:
+    """All actions that this process has declared, and their undos, with the names of their parameters."""
+    found: dict[str, frozenset[str]] = {}
+    for one in _declared.values():
+        names = frozenset(list(one.signature.parameters)[1:])
+        for name in (one.name, *([] if one.options.undo is None else [f"undo {one.name}"])):
+            found[name] = found.get(name, frozenset()) | names
+    return found
+
+
 def uses(app: str, action: Action[..., Any]) -> None:
     """Record that an app uses an action."""
     _used[app, action.reference] = action

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json, to_json
@@ -37,6 +37,8 @@ ARGUMENTS_SHOWN = 4_000
 ERRORS_SHOWN = 400
 TRIES_KEPT = 10
 FAILED_STEPS = "__wakeful_failed_steps__"
+PLACE = "__wakeful_place__"
+E = TypeVar("E", bound=BaseException)
 NONE_YET = FailureStreak()
 
 
@@ -98,7 +100,7 @@ class Checkpoint:
                 stored = from_json(recorded.error or "{}")
                 error = restore(stored)
                 error.__dict__.setdefault(SINCE, stored.get("failing", 0))
-                raise marked(error, self._key)
+                raise marked(error, self._key, self._name)
             self._tries, self._position = recorded.tries, recorded.position
             stored = from_json(recorded.error or "{}")
             self._errors, self._trouble = stored.get("tries", []), streak_of(stored, recorded.tries)
@@ -227,7 +229,7 @@ class Checkpoint:
         if isinstance(decision, GiveUp):
             await attempt.record.save(step)
             error.__dict__.setdefault(SINCE, self._trouble.failing)
-            raise marked(error, self._key)
+            raise marked(error, self._key, self._name)
         if not decision.counts:
             self._tries -= 1
             step.tries = self._tries
@@ -271,16 +273,31 @@ def shown_arguments(text: str) -> str:
     return text if len(text) <= ARGUMENTS_SHOWN else redact(text)[:ARGUMENTS_SHOWN]
 
 
-def marked(error: Exception, key: str) -> Exception:
+def marked(error: Exception, key: str, name: str) -> Exception:
     """Mark on an error which step it came from, so that a retry of the run knows which step to retry."""
     keys = getattr(error, FAILED_STEPS, ())
     if key not in keys:
         error.__dict__[FAILED_STEPS] = (*keys, key)
+    return placed(error, name)
+
+
+def placed(error: E, name: str) -> E:
+    """Mark on an error the name of the step or the action that it came from."""
+    error.__dict__.setdefault(PLACE, (name.partition("#")[0],))
     return error
 
 
 def failed_steps(error: BaseException | None) -> set[str]:
     """The failed steps that an error comes from: its own, those of its causes, those of its group."""
+    return _marks(error, FAILED_STEPS)
+
+
+def place_of(error: BaseException | None) -> str | None:
+    """The names of the steps and actions that an error comes from; None if it comes from the handler itself."""
+    return "+".join(sorted(_marks(error, PLACE))) or None
+
+
+def _marks(error: BaseException | None, name: str) -> set[str]:
     found: set[str] = set()
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
@@ -289,7 +306,7 @@ def failed_steps(error: BaseException | None) -> set[str]:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        own = getattr(one, FAILED_STEPS, ())
+        own = getattr(one, name, ())
         found.update(own)
         pending.append(one.__cause__)
         if not own and one.__cause__ is None and not one.__suppress_context__:

@@ -165,15 +165,15 @@ def channel_failed(circuit: StoredCircuit, settings: Circuit, *, error: str) -> 
         return CircuitChange(opened)
     channel = circuit.name.removeprefix(CHANNEL)
     alarm = (
-        f"channel {channel} has taken no messages since {time_text(opened.opened_at)}: {failures} failures in a row, the last: "
-        f"{error}. Messages wait in their order. The first is tried again at {time_text(opened.next_at)}, and then at least every "
-        f"{readable(settings.most)}; all go out by themselves once it works"
+        f"channel {channel} has accepted no deliveries since {time_text(opened.opened_at)}: {failures} failures in a row, the last: "
+        f"{error}. Deliveries wait in their order. The first is retried at {time_text(opened.next_at)}, and then at least every "
+        f"{readable(settings.most)}; all are delivered automatically once it works"
     )
     return CircuitChange(opened, alarm=alarm)
 
 
 def channel_worked(circuit: StoredCircuit) -> CircuitChange:
-    """A message went out: the channel works again."""
+    """A delivery succeeded: the channel works again."""
     if circuit.state == "closed" and not circuit.failures:
         return CircuitChange(circuit)
     return CircuitChange(replace(closed(circuit), error=None))

@@ -78,7 +78,7 @@ class ProgramCommand:
         with attempt.at_work():
             recorded = attempt.record.find(key)
             if recorded is not None and recorded.state == "failed":
-                raise marked(restore(from_json(recorded.error or "{}")), key)
+                raise marked(restore(from_json(recorded.error or "{}")), key, name)
             if recorded is not None:
                 return from_json(recorded.result or "null")
             arguments = to_json([self.shown]).decode()
@@ -114,7 +114,7 @@ class ProgramCommand:
             error = CommandFailed(str(error)) if self.repeatable else self._interrupted(attempt, str(error))
         step.error = to_json({**describe(error), "output": program.output()}).decode()
         await self._save(attempt, step)
-        raise marked(error, step.key) from None
+        raise marked(error, step.key, step.name) from None
 
     async def _cut_off(self, attempt: Attempt, step: Step, program: Program) -> None:
         """The run was interrupted, and the program with it. A run that would be retried is marked so that it is not."""

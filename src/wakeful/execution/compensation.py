@@ -24,7 +24,7 @@ from wakeful.execution.aftermath import CallFailed, HoldForPerson, Next
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.effects import OPEN_STATES, EffectCall, save_effect, settle_open
 from wakeful.execution.intents import store_held, store_intent
-from wakeful.model import Decision, Effect, Safety, undo_of
+from wakeful.model import Effect, Safety, undo_of
 
 
 class UndoCall(EffectCall):
@@ -148,9 +148,6 @@ async def opened(attempt: Attempt, way: Action[..., Any], undo: Effect, undone: 
     answer.
     """
     answer = await store_intent(attempt, way, undo, undoes=undone)
-    if isinstance(answer, Decision):
-        undo.state, undo.reason = "held", f"{answer.rule}: {answer.reason}"
-        answer = await store_intent(attempt, way, undo, judged=True, undoes=undone)
     return answer if isinstance(answer, Effect) else undo
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -40,8 +41,9 @@ from wakeful.execution.aftermath import (
     settle,
 )
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.checkpoint import marked
+from wakeful.execution.checkpoint import marked, placed
 from wakeful.execution.circuits import CircuitOpen
+from wakeful.execution.intents import denied, store_call
 from wakeful.failures import Classified
 from wakeful.functions.call import call, within_lease
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
@@ -102,6 +104,8 @@ class EffectCall:
             except (ClaimLost, KeyTaken):
                 raise  # not a failure of the action: another process owns the run, or the key, now
             except Exception as error:
+                if self.effect.state == "abandoned":  # policy refused the call before it was made
+                    raise
                 await self._go_on_after(error)
                 continue
             except asyncio.CancelledError:
@@ -129,7 +133,7 @@ class EffectCall:
         if effect.state == "held":  # by a process that died before it could store the run as held
             await self._attempt.hold(f"{effect.action}: {effect.reason}")
         if effect.state == "failed":
-            raise marked(restore(from_json(effect.error or "{}")), effect.id)
+            raise marked(restore(from_json(effect.error or "{}")), effect.id, effect.action)
         if effect.state == "abandoned":
             raise abandoned(effect)
 
@@ -184,7 +188,7 @@ class EffectCall:
         arguments, keywords = await self._read_arguments()
         effect.tries += 1
         if effect.state != "intent" or effect.tries > 1:  # otherwise its intent has just been stored
-            await self._save("intent", error=effect.error)  # the error also holds since when it fails
+            await self._begin_again()
         effect.called_at = attempt.clock.now()
         operation = Operation(effect.operation or effect.id, action.name, attempt.id, effect.tries, attempt.cause)
         function = attempt.stand_in(action, action.function)
@@ -201,6 +205,26 @@ class EffectCall:
             attempt.progress()
             attempt.outside(token)
             attempt.action_ends()
+
+    async def _begin_again(self) -> None:
+        """Store that the call is about to be made again, if policy allows it now. If an earlier call may have been done, the effect is
+        held and not denied: a person must find out.
+        """
+        effect, action = self.effect, self._action
+        asked = replace(effect, state="intent", reason=None)  # the error stays: it holds since when the effect fails
+        decision = await store_call(self._attempt, action, asked)
+        if decision is None:
+            effect.state, effect.reason, effect.rule, effect.policy = "intent", None, asked.rule, asked.policy
+            return
+        effect.tries -= 1
+        reason = f"{decision.rule}: {decision.reason}"
+        if decision.answer == "deny" and not effect.doubtful and effect.undoes is None:
+            await self._save("abandoned", reason=reason, error=effect.error)
+            raise denied(action, decision)
+        if effect.doubtful:
+            reason = f"{reason}. An earlier call may have been done"
+        await self._save("held", reason=reason, error=effect.error)
+        await self._attempt.hold(f"{action.name}: {reason}")
 
     async def _park_if_down(self) -> None:
         """Park the run, without calling, while the circuit of the action's dependency is open."""
@@ -225,7 +249,7 @@ class EffectCall:
     async def _cut_off(self) -> None:
         """The call was cancelled: the handler stopped waiting for it, or the attempt is over."""
         attempt, action = self._attempt, self._action
-        if attempt.interrupted == "lost":
+        if attempt.interrupted == "lost" or self.effect.state == "held":  # held: its own hold ends the attempt this way
             return
         if not self._begun:  # this call was not made, but an earlier one may have succeeded
             await self._save("unknown" if self.effect.doubtful else "retrying", reason="not begun")
@@ -276,8 +300,8 @@ class EffectCall:
                 await self._save("failed", reason=why, error=described)
                 if isinstance(failure, Transient):  # certainly not done, and out of attempts
                     message = f"{self._action.name}: {why}, {effect.tries} times"
-                    raise Persistent(message) from failure
-                raise failure
+                    raise placed(Persistent(message), self._action.name) from failure
+                raise placed(failure, self._action.name)
 
     async def _wait(self, state: Any, delay: Microseconds, why: str, error: str | None) -> None:
         effect, attempt = self.effect, self._attempt
@@ -424,4 +448,4 @@ async def save_effect(attempt: Attempt, effect: Effect) -> None:
 
 def abandoned(effect: Effect) -> EffectAbandoned:
     note = f": {effect.note}" if effect.note else ""
-    return EffectAbandoned(f"{effect.action} was abandoned by {effect.settled_by}{note}")
+    return placed(EffectAbandoned(f"{effect.action} was abandoned by {effect.settled_by}{note}"), effect.action)

@@ -12,17 +12,17 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import CancelAsked, ClaimLost, DeadlineExceeded, PayloadTampered, Stuck
+from wakeful.errors import CancelAsked, ClaimLost, DeadlineExceeded, Denied, PayloadTampered, Stuck
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.checkpoint import failed_steps
+from wakeful.execution.checkpoint import failed_steps, place_of
 from wakeful.execution.failing import note_of, noted, trouble_before
 from wakeful.execution.handler import Handler
 from wakeful.execution.surroundings import RunSurroundings
 from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.functions.options import UNKNOWN_ATTEMPTS
-from wakeful.functions.retry import Retry, decide, signature
-from wakeful.model import ON_FAILURE, Claim, Decision, RunOutcome, Step, digest
-from wakeful.stored_errors import describe, in_one_line, words_of
+from wakeful.functions.retry import Retry, cause_of_dead, decide, signature
+from wakeful.model import ON_FAILURE, Claim, Decision, RunOutcome, Step
+from wakeful.stored_errors import by_wakeful, describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.request import Actor, Doer
 from wakeful.stores.tampered import WHAT_TO_DO
@@ -164,6 +164,7 @@ class Endings:
             )
             return AttemptEnd(delay)
         if decision.denied:
+            own = Decision("deny", rule="the agent's own code", reason=words_of(error))
             self._log.warning("the run was denied", reason=words_of(error))
             await self._store.do(
                 FinishRun(
@@ -172,7 +173,7 @@ class Endings:
                     error=to_json(describe(error)).decode(),
                     reason=words_of(error),
                     outcome=replace(claim.committed or RunOutcome(), execution="denied"),
-                    decision=Decision("deny", rule="the agent's own code", reason=words_of(error)),
+                    decision=None if isinstance(error, Denied) and error.stored else own,
                 )
             )
         else:
@@ -209,7 +210,7 @@ class Endings:
         self, claim: Claim, error: BaseException, reason: str, agent: Handler, *, failed: bool = False
     ) -> FinishRun:
         described = describe(error)
-        request = self._dead_of(claim, described, reason, agent)
+        request = self._dead_of(claim, described, reason, agent, place=place_of(error))
         request.failed = failed
         if agent.options.on_failure == "undo" and claim.cancelled is None:
             request.undo = CancelAsked(
@@ -217,22 +218,32 @@ class Endings:
             )
         return request
 
-    def _dead_of(self, claim: Claim, described: dict[str, Any], reason: str, agent: Handler) -> FinishRun:
-        """The ending of a dead letter, from its stored error."""
+    def _dead_of(
+        self,
+        claim: Claim,
+        described: dict[str, Any],
+        reason: str,
+        agent: Handler,
+        *,
+        place: str | None = None,
+        key: str | None = None,
+    ) -> FinishRun:
+        """The ending of a dead letter, from its stored error. `key`: of its alarm, if it is known from before."""
         blocks = claim.key is not None and agent.flow.key is not None and agent.options.on_dead == "block"
-        kind = signature(described["type"], described["message"])
         words = signature(described["type"], in_one_line(described["message"]))
         text = f"agent {claim.agent}: run {claim.id} is a dead letter ({words}); {reason}"
         if blocks:
             text += f". Runs of key {claim.key!r} wait behind it: `wakeful replay {claim.id}` or `wakeful dead discard {claim.id}`"
-        options, key = agent.options, f"dead/{self._around.app}/{claim.agent}/{digest(kind, size=5)}"
+        options, app = agent.options, self._around.app
+        key = key or f"dead/{app}/{claim.agent}/{cause_of_dead(described, place)}"
+        ours = described["kind"] if by_wakeful(described) else None
         return FinishRun(
             claim,
             "dead",
             error=to_json(described).decode(),
             reason=reason,
             outcome=replace(claim.committed or RunOutcome(), execution="failed"),
-            alarm=Alarm(self._around.app, key, text, claim.agent, options.owner),
+            alarm=Alarm(app, key, text, claim.agent, options.owner, error=ours),
             streak=Streak(options.alarm_after, options.pause_after, words, options.owner),
         )
 
@@ -253,7 +264,8 @@ class Endings:
 
     async def dead_after_undo(self, claim: Claim, agent: Handler, failed: dict[str, Any], became: str) -> None:
         """End the run with the error that it failed with before its effects were undone."""
-        request = self._dead_of(claim, from_json(failed["error"]), f"{failed['reason']}{became}", agent)
+        key = failed.get("alarm")  # None: an older version stored it
+        request = self._dead_of(claim, from_json(failed["error"]), f"{failed['reason']}{became}", agent, key=key)
         request.undone = True
         await self.finish_dead(request)
 

@@ -131,8 +131,11 @@ class Executor:
             self._log.exception("the executor failed")
             return await self._endings.failed(claim, agent, error)
         finally:
-            if attempt is not None and attempt.locks_in_use:  # its locks are free now that it is not running
-                self._around.lock_news.tell()
+            if attempt is not None:
+                # The task's context holds the attempt: keeping both would leave a cycle to the garbage collector.
+                attempt.task = None
+                if attempt.locks_in_use:  # its locks are free now that it is not running
+                    self._around.lock_news.tell()
 
     def _refuse_start(self, claim: Claim, agent: Handler) -> FinishRun | None:
         """The ending of a run that must not start: expired before its first start, crashed too often, or past its

@@ -50,6 +50,7 @@ class Hearing:
         teller: Wakeable,
         rechecker: Wakeable | None,
         sources: HeldSources,
+        policies: Wakeable,
         time_passes: bool,
     ) -> None:
         self._app = app
@@ -63,6 +64,7 @@ class Hearing:
         self._teller = teller
         self._rechecker = rechecker
         self._sources = sources
+        self._policies = policies
         self._time_passes = time_passes
         self.lookout: Lookout | None = None  # it reports to this part, and is woken by it
 
@@ -104,6 +106,7 @@ class Hearing:
         if ready.agents:
             self._worker.look(ready)
             return
+        self._policies.wake()
         if self._time_passes and self.lookout is not None:
             self.lookout.wake()
         else:  # under a virtual clock the lookout wakes only the worker: time stands still unless a test moves it

@@ -50,6 +50,7 @@ class Retention:
     deduplication: Microseconds = DEDUPLICATION
     quarantine: int | None = None  # limit in bytes for unverified inputs
     quarantine_for: Microseconds | None = None  # how long they are kept
+    operations: Microseconds | None = None  # how long the acts of people are kept
 
     def of(self, agent: str) -> Microseconds | None:
         return self.agents.get(agent, self.default)
@@ -94,6 +95,7 @@ class Housekeeper(Service):
         now = await self._keeper.time()
         await self._remove_runs(now)
         await self._remove_events(now)
+        await self._remove_operations(now)
         await self._remove_rest(now)
         await self._remove_occurrences(now)
         await self._forget_of_sources(now)
@@ -189,6 +191,20 @@ class Housekeeper(Service):
                 )
                 await asyncio.sleep(self._pause)
 
+    async def _remove_operations(self, now: Microseconds) -> None:
+        """Remove the records of who did what: those about a sent event, a started run or a check-in go with the event, after the
+        deduplication window; the acts of people after the app's own time, if it has one.
+        """
+        app, sent, acts = self._retention.app, now - self._retention.deduplication, self._retention.operations
+        decided = None if acts is None else now - acts
+        before = sent if decided is None else max(sent, decided)
+        async for after, upto in self._windows("operations"):
+            old = await self._keeper.old_operations(app, after, upto, sent, decided)
+            for start in range(0, len(old), ROWS_AT_A_TIME):
+                part = old[start : start + ROWS_AT_A_TIME]
+                await self._keeper.remove_traces(RemoveTraces(app, before=before, operations=part))
+                await asyncio.sleep(self._pause)
+
     async def _remove_rest(self, now: Microseconds) -> None:
         """Remove idempotency keys, processes that left, keys without runs, and chains of events that are over."""
         app, before = self._retention.app, now - self._retention.deduplication
@@ -264,7 +280,7 @@ class Housekeeper(Service):
             await asyncio.sleep(self._pause)
         self._suspects, self._swept, self._blobs_after = None, now, onward
 
-    async def _windows(self, table: Literal["runs", "events"]) -> AsyncIterator[tuple[int, int]]:
+    async def _windows(self, table: Literal["runs", "events", "operations"]) -> AsyncIterator[tuple[int, int]]:
         """A table in windows, as many as fit into one turn. The next turn continues there, and starts over at the end."""
         first, last = await self._keeper.span(table)
         at = max(first - 1, self._cursors.get(table, 0))

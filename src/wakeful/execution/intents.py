@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from wakeful.errors import Denied
+from wakeful.errors import Denied, PolicyMoved
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.business_key import key_of
+from wakeful.execution.business_key import arguments_by_name, key_of
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN
 from wakeful.execution.locks import locks_held
 from wakeful.functions.call import CHECK_LIMIT, call
 from wakeful.model import Decision, Effect
 from wakeful.policy.decide import ALLOWED, EffectFacts
+from wakeful.policy.judgement import Judgement
 from wakeful.redaction import redact
 from wakeful.stored_errors import words_of
 from wakeful.stores.origins import was_restored
-from wakeful.stores.verbs.effects import OpenEffect
-from wakeful.stores.verbs.operation_keys import OpenOnce
+from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+from wakeful.stores.verbs.operation_keys import OpenOnce, SaveOnce
 from wakeful.values import arguments_of, plain, schema_of_result
 
+# Nothing is called, so no rule is asked.
+NOT_ASKED = Judgement(ALLOWED)
+REPEATED = "retrying"  # the settlement of an effect that a person said is to be repeated
 # Branches of a handler may ask for their effects one after the other, each after a turn of the event loop.
 TURNS_TO_ASK = 25
 RESTORED = "the store was restored from a backup, and the call may have been made after that backup"
@@ -82,23 +87,86 @@ async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> 
     """Ask policy just before the transaction that stores the intent. An effect that it does not allow is refused or held."""
     answer = await store_intent(attempt, action, effect)
     if isinstance(answer, Decision):
-        if answer.answer == "deny":
-            raise Denied(f"action {action.name}: {answer.rule}: {answer.reason}")
-        effect.state, effect.reason = "held", f"{answer.rule}: {answer.reason}"
-        answer = await store_intent(attempt, action, effect, judged=True)
-    effect = answer if isinstance(answer, Effect) else effect
-    if effect.state == "held":
-        await attempt.hold(f"{action.name}: {effect.reason}")
-    return effect
+        raise denied(action, answer)
+    if answer.state == "held":
+        await attempt.hold(f"{action.name}: {answer.reason}")
+    return answer
+
+
+def denied(action: Action[..., Any], decision: Decision) -> Denied:
+    """The error for the handler. The decision itself is stored already."""
+    error = Denied(f"action {action.name}: {decision.rule}: {decision.reason}")
+    error.stored = True
+    return error
 
 
 async def store_intent(
-    attempt: Attempt, action: Action[..., Any], effect: Effect, *, judged: bool = False, undoes: Effect | None = None
+    attempt: Attempt, action: Action[..., Any], effect: Effect, *, undoes: Effect | None = None
 ) -> Effect | Decision:
-    """Store an intent, if policy allows it. `judged`: policy already said that a person must decide. Raises CountedOn
-    if another run uses the result of the effect that this one undoes.
+    """Store an intent: the effect as it is stored, which is held if a person must decide, or the decision that denies it. Raises
+    CountedOn if another run uses the result of the effect that this one undoes.
     """
     around, claim = attempt.surroundings, attempt.claim
+    while True:
+        judgement = judge(attempt, action, effect) if effect.state == "intent" else NOT_ASKED
+        request = (
+            OpenEffect(
+                claim,
+                around.app,
+                effect,
+                judgement,
+                locks_held(claim),
+                undoes_key=None if undoes is None else undoes.business_key,
+            )
+            if effect.once is None
+            else OpenOnce(claim, around.app, effect, judgement, locks_held(claim), span=action.options.once_for)
+        )
+        declares = action.reference not in around.declared and effect.undoes is None
+        if declares:
+            request.declares = (around.app, action.reference, action.name, schema_of_result(action.function))
+        try:
+            stored = await around.store.do(request)
+        except PolicyMoved:  # another policy is in force by now: judge by that one
+            await around.policies.look()
+            continue
+        if declares:
+            around.declared.add(action.reference)
+        return stored
+
+
+async def store_call(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Decision | None:
+    """Store that an effect is about to be called again, if policy allows it now. Returns the decision if it does not: then the effect is
+    stored as it was.
+    """
+    around, claim = attempt.surroundings, attempt.claim
+    while True:
+        judgement = judge(attempt, action, effect)
+        try:
+            if effect.once is not None:
+                return await around.store.do(SaveOnce(claim, around.app, effect, judgement))
+            return await around.store.do(SaveEffect(claim, effect, judgement))
+        except PolicyMoved:
+            await around.policies.look()
+
+
+def judge(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Judgement:
+    """Policy's judgement about an effect, just before the transaction that stores its intent. A person who said that it is to be repeated
+    has said yes to what a rule asks or holds, and to nothing that a rule denies.
+    """
+    judgement = attempt.surroundings.policies.judge(facts_of(attempt, action, effect))
+    decision = judgement.decision
+    if decision.broken:
+        attempt.surroundings.on_broken_rule(decision)
+    if decision.answer in {"ask", "hold"} and effect.settlement == REPEATED:
+        reason = f"{effect.settled_by} said that it is to be repeated"
+        judgement = replace(judgement, decision=replace(decision, answer="allow", reason=reason))
+    effect.rule, effect.policy = judgement.decision.rule, judgement.version
+    return judgement
+
+
+def facts_of(attempt: Attempt, action: Action[..., Any], effect: Effect) -> EffectFacts:
+    """The facts about an effect. Arguments by name are only read if a policy can ask for them."""
+    around = attempt.surroundings
     facts = EffectFacts(
         around.app,
         attempt.agent,
@@ -109,30 +177,18 @@ async def store_intent(
         action.options.risk,
         effect.arguments,
     )
-    decision = ALLOWED if judged else around.judge(facts)
-    request = (
-        OpenEffect(
-            claim,
-            around.app,
-            effect,
-            decision,
-            locks_held(claim),
-            undoes_key=None if undoes is None else undoes.business_key,
-        )
-        if effect.once is None
-        else OpenOnce(claim, around.app, effect, decision, locks_held(claim), span=action.options.once_for)
+    if not around.policies.has_text:
+        return facts
+    return replace(
+        facts,
+        by_name=arguments_by_name(action, effect.arguments),
+        run={"id": attempt.id, "attempt": attempt.number, "agent": attempt.agent},
     )
-    if action.reference in around.declared or effect.undoes is not None:
-        return await around.store.do(request)
-    request.declares = (around.app, action.reference, action.name, schema_of_result(action.function))
-    stored = await around.store.do(request)
-    around.declared.add(action.reference)
-    return stored
 
 
 async def store_held(attempt: Attempt, effect: Effect, undoes: Effect) -> None:
     """Store an undo that is held from the start. Policy is not asked, because nothing is called."""
-    request = OpenEffect(attempt.claim, attempt.app, effect, ALLOWED, undoes_key=undoes.business_key)
+    request = OpenEffect(attempt.claim, attempt.app, effect, NOT_ASKED, undoes_key=undoes.business_key)
     await attempt.surroundings.store.do(request)
 
 

@@ -130,7 +130,7 @@ async def _reach(
     step = attempt.record.find(key)
     for _ in range(MOST_TRIES):
         if step is not None and step.state == "failed":
-            raise marked(restore(from_json(step.error or "{}")), key)
+            raise marked(restore(from_json(step.error or "{}")), key, call)
         if step is not None:
             return step
         wanted = await wish()
@@ -186,7 +186,7 @@ def _judge(attempt: Attempt, name: str, wanted: WantedChange) -> Decision:
         rule=wanted.rule,
         verb=wanted.verb,
     )
-    return around.judge(facts)
+    return around.policies.judge(facts).decision
 
 
 def _denied(name: str, decision: Decision) -> Denied:

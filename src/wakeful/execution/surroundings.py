@@ -13,9 +13,9 @@ from wakeful.clock import Clock
 from wakeful.execution.circuits import CircuitOpen
 from wakeful.execution.lock_news import LockNews
 from wakeful.functions.emits import Emits
+from wakeful.intake.policies import Policies
 from wakeful.intake.reserved import By
 from wakeful.model import Claim, Decision, Event, Receipt, Step
-from wakeful.policy.decide import Facts, decide
 from wakeful.stores.payloads import Codec
 from wakeful.stores.verbs.locks import HeldLock
 from wakeful.stores.verbs.misfits import Matches
@@ -73,7 +73,8 @@ class RunSurroundings:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     later: Callable[[float, Callable[[], None]], Cancellable] = after_seconds
     time_for_calls: Callable[[], float] = lambda: math.inf
-    judge: Callable[[Facts], Decision] = decide
+    policies: Policies = field(default_factory=lambda: Policies(""))
+    on_broken_rule: Callable[[Decision], None] = lambda _: None
     owners: Mapping[str, str | None] = field(default_factory=dict)
     agents: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # the app's agents and their functions
     matches: Matches | None = None

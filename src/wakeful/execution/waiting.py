@@ -318,7 +318,7 @@ async def _reach(attempt: Attempt, step: Step, what: str, *, wait: Wait | None =
         if (codec := around.codec) is not None:
             refuse_forged_step(attempt.claim, ended, codec)
     if ended.state == "failed":
-        raise marked(restore(from_json(ended.error or "{}")), step.key)
+        raise marked(restore(from_json(ended.error or "{}")), step.key, step.name)
     return ended
 
 

@@ -187,7 +187,7 @@ class Watchdog:
                 "ends as cancelled" if handling == "cancel" else "is retried as after a failure"
             )
         owner = self._agents[attempt.agent].options.owner
-        self._write("raise_alarm", key, self._app, text, attempt.agent, owner, 0, None, None)
+        self._write("raise_alarm", key, self._app, text, attempt.agent, owner, 0, None, None, None)
         self._told[key] = found.since
         self._log.error("alarm", key=key, text=text, **({} if stack is None else {"stack": stack}))
         if handling == "alarm" or self._loop is None:

@@ -22,6 +22,8 @@ from wakeful.clock import SECOND, Microseconds, readable
 from wakeful.clock import to_second as time_text
 from wakeful.failures import Classified, classify
 from wakeful.functions.options import Backoff
+from wakeful.model import digest
+from wakeful.stored_errors import by_wakeful
 
 # A step that has to wait longer than this suspends its run instead of staying in memory.
 WAITS_IN_PLACE: Microseconds = 2 * SECOND
@@ -151,6 +153,8 @@ def given_up(
     return None
 
 
+_NOT_IN_A_KEY = re.compile(r"[^A-Za-z0-9_.]+")
+LONGEST_PLACE = 60
 _VARIABLE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+|'[^']*'|\"[^\"]*\"", re.IGNORECASE)
 
 
@@ -158,3 +162,15 @@ def signature(kind: str, message: str) -> str:
     """The error without its variable parts, so that equal failures are one alarm."""
     first = message.splitlines()[0] if message else ""
     return f"{kind}: {_VARIABLE.sub('…', first)[:120]}"
+
+
+def cause_of_dead(error: Mapping[str, Any], place: str | None = None) -> str:
+    """The last part of the key of a dead letter's alarm: equal failures have equal ones. `error` is in stored form.
+
+    An error that Wakeful raised is known by its class and its place, a step or an action: its words differ between versions. An error of
+    the app's code is known by its words without their variable parts, because its class (ValueError, Persistent) often says nothing.
+    """
+    if not by_wakeful(error):
+        return digest(signature(error["type"], error["message"]), size=5)
+    where = _NOT_IN_A_KEY.sub("-", place or "").strip("-")[:LONGEST_PLACE]
+    return f"{error['type']}-{where}" if where else str(error["type"])

@@ -1,4 +1,4 @@
-"""Parts of the OpenAPI document: schemas, answers, parameters, and the path of one thing."""
+"""Parts of the OpenAPI document: schemas, answers, parameters, operations."""
 
 from __future__ import annotations
 
@@ -25,28 +25,24 @@ def listing(name: str, items: Json) -> Json:
     return object_of({name: {"type": "array", "items": items}}, name)
 
 
-def one_of(states: frozenset[Any] | tuple[str, ...]) -> Json:
-    return {"type": "string", "enum": sorted(states)}
-
-
-def answer(description: str, schema: Json, media_type: str = "application/json") -> Json:
-    return {"description": description, "content": {media_type: {"schema": schema}}}
+def answer(description: str, schema: Json, media_type: str = "application/json", example: Any = None) -> Json:
+    """An answer. Without an example of its own, one is made from the schema."""
+    content = {"schema": schema} if example is None else {"schema": schema, "example": example}
+    return {"description": description, "content": {media_type: content}}
 
 
 def query(name: str, schema: Json, description: str) -> Json:
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
-def one(operation: str, summary: str, parameter: str, schema: str) -> Json:
-    path = {"name": parameter, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    return {
-        "get": {
-            "operationId": operation,
-            "summary": summary,
-            "parameters": [path],
-            "responses": {"200": answer("Found", reference(schema)), **problems("401", "404", "421", "503")},
-        }
-    }
+def in_path(name: str, example: str) -> Json:
+    schema = {"type": "string", "minLength": 1}
+    return {"name": name, "in": "path", "required": True, "schema": schema, "example": example}
+
+
+def operation(name: str, tag: str, summary: str, responses: Json, **more: Any) -> Json:
+    """An operation that is not generated from a resource. `more`: its description, parameters, body and security."""
+    return {"operationId": name, "summary": summary, "tags": [tag], **more, "responses": responses}
 
 
 def operator() -> Json:

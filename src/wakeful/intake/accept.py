@@ -6,7 +6,7 @@ one transaction with the event itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from wakeful.errors import ConfigError, did_you_mean
 from wakeful.intake.cloudevents import content_digest, to_envelope
 from wakeful.intake.flow import FlowPlan
 from wakeful.intake.matching import fits
+from wakeful.intake.policies import UNRULED, Policies
 from wakeful.intake.reserved import By, ReservedNames
 from wakeful.intake.route import Router
 from wakeful.model import (
@@ -24,6 +25,7 @@ from wakeful.model import (
     Decision,
     Event,
     EventState,
+    HeldAdmission,
     Loop,
     Receipt,
     Step,
@@ -32,7 +34,7 @@ from wakeful.model import (
     run_id,
     trace_id,
 )
-from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Rule, decide
+from wakeful.policy.decide import AdmissionFacts
 from wakeful.policy.loops import Chain, ChainLimits
 from wakeful.stores.user_transaction import accept_within
 from wakeful.stores.verbs.accept import AcceptEvents
@@ -58,7 +60,7 @@ class Door:
         *,
         owners: dict[str, str | None],
         flows: Mapping[str, FlowPlan] | None = None,
-        rules: Sequence[Rule] = DEFAULT_RULES,
+        policies: Policies | None = None,
         chains: ChainLimits | None = None,
         on_conflict: Callable[[Event], None] = lambda _: None,
         on_broken_rule: Callable[[Decision], None] = lambda _: None,
@@ -71,7 +73,7 @@ class Door:
         self._clock = clock
         self._owners = owners
         self._flows = flows or {}
-        self._rules = rules
+        self._policies = policies or Policies(app)
         self._chains = chains or ChainLimits()
         self._on_conflict = on_conflict
         self._on_broken_rule = on_broken_rule
@@ -147,19 +149,7 @@ class Door:
                 admissions.append(Admission(name, "expired", reason=f"expired at {to_text(expires_at)}"))
             else:
                 facts = AdmissionFacts(self._app, name, self._owners.get(name), event, now, chain)
-                loop = self._loop(facts, chain) if judged and chain is not None else None
-                decision = decide(facts, self._rules) if judged and loop is None else ALLOWED
-                if decision.answer == "allow":
-                    run = run_id(self._app, name, event.source, event.id)
-                    plan = self._flows.get(name)
-                    flow = None if plan is None else plan.flow(event)
-                    note = None if flow is None else flow.note
-                    admissions.append(Admission(name, "started", run_id=run, reason=note, flow=flow, loop=loop))
-                else:
-                    if decision.broken:
-                        self._on_broken_rule(decision)
-                    decisions.append((name, decision))
-                    admissions.append(Admission(name, "denied", reason=f"{decision.rule}: {decision.reason}"))
+                admissions.append(self._admission(facts, chain if judged else None, decisions, judged=judged))
         state, why = self._state(expired=expired, admissions=admissions, event=event)
         return Arrival(
             key,
@@ -178,6 +168,39 @@ class Door:
             tuple([digest(self._app, event.source, "alias", alias) for alias in aliases]) if aliases else (),
         )
 
+    def _admission(
+        self, facts: AdmissionFacts, chain: Chain | None, decisions: list[tuple[str, Decision]], *, judged: bool
+    ) -> Admission:
+        """What becomes of the event for one agent, by policy. Answers other than "allow" are added to `decisions`."""
+        agent, event = facts.agent, facts.event
+        loop = self._loop(facts, chain) if chain is not None else None
+        judgement = self._policies.judge(facts) if judged and loop is None else UNRULED
+        decision = judgement.decision
+        decisions += [(agent, one) for one in judgement.watched]
+        if decision.broken:
+            self._on_broken_rule(decision)
+        if decision.answer != "allow":
+            decisions.append((agent, decision))
+        if decision.answer == "deny":
+            return Admission(agent, "denied", reason=f"{decision.rule}: {decision.reason}")
+        plan = self._flows.get(agent)
+        flow = None if plan is None else plan.flow(event)
+        held = None
+        if decision.answer != "allow":
+            held = HeldAdmission(decision, facts.owner)
+            if flow is not None:  # it waits for a person, so it gathers with no other event and replaces none
+                flow = replace(flow, overlap="queue", debounce=None, batch=None)
+        return Admission(
+            agent,
+            "started",
+            run_id=run_id(self._app, agent, event.source, event.id),
+            reason=None if flow is None else flow.note,
+            flow=flow,
+            loop=loop,
+            held=held,
+            judgement=judgement if judgement.counted else None,
+        )
+
     def _loop(self, facts: AdmissionFacts, chain: Chain) -> Loop | None:
         """The chain that must be counted before it can be decided: one that comes back to this agent, or one that is
         too long and needs one alarm.
@@ -189,7 +212,7 @@ class Door:
         within = 0 if limits.rate is None else limits.rate.within
 
         def judge(rounds: int) -> Decision:
-            return decide(replace(facts, chain=replace(chain, rounds=rounds)), self._rules)
+            return self._policies.judge(replace(facts, chain=replace(chain, rounds=rounds))).decision
 
         return Loop(chain.root, within, judge, facts.owner)
 

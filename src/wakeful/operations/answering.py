@@ -43,10 +43,10 @@ def understand(text: str, schema: dict[str, Any] | None) -> Any:
 
 
 async def answer_approval(
-    store: Doer, approval: str, value: Any, *, by: Actor, note: str | None = None
+    store: Doer, approval: str, value: Any, *, by: Actor, note: str | None = None, begins: str | None = None
 ) -> Answered | None:
-    """Store an answer. None if there is no such approval."""
-    return await store.do(AnswerApproval(approval, to_text(value, what="the answer"), by=by, note=note))
+    """Store an answer. None if there is no such approval. `begins`: the run that waits to begin, if the approval is about that."""
+    return await store.do(AnswerApproval(approval, to_text(value, what="the answer"), begins, by=by, note=note))
 
 
 def which_stands(approval: Approval) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wakeful.clock import Microseconds
 from wakeful.errors import NotFound, did_you_mean
+from wakeful.execution.actions import Action, action_named, find_action
 from wakeful.execution.data import read_data
 from wakeful.execution.state import refuse_misfit
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
+from wakeful.intake.policies import Policies
 from wakeful.model import Decision, Flow
-from wakeful.policy.decide import AdmissionFacts, decide
+from wakeful.policy.decide import AdmissionFacts, Rule
+from wakeful.policy.loops import ChainLimits
 from wakeful.stores.stored import EventToFeed
+from wakeful.stores.transaction import Fetcher
 
 if TYPE_CHECKING:
     from wakeful.declarations import Declarations
@@ -33,6 +37,27 @@ class Declared:
     def all(self) -> dict[str, Any]:
         """The agents of the app, by name."""
         return self._app.agents
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The rules of `App(rules=…)`, and Wakeful's own."""
+        return self._app.rules
+
+    @property
+    def chains(self) -> ChainLimits:
+        return self._app.chains
+
+    def owner(self, agent: str) -> str | None:
+        declared = self._app.agents.get(agent)
+        return None if declared is None else declared.options.owner
+
+    def action(self, reference: str) -> Action[..., Any] | None:
+        """The action that is declared there; None if the code has none."""
+        return find_action(reference, self._app.name)
+
+    def action_named(self, name: str) -> Action[..., Any] | None:
+        """The action of this name; None if the code has none, or several."""
+        return action_named(name)
 
     def refuse_unknown(self, agent: str) -> None:
         if agent not in self._app.agents:
@@ -62,19 +87,33 @@ class Declared:
         if text is not None:
             refuse_misfit(model, text)
 
-    def judge(self, agent: str, *, now: Microseconds) -> Callable[[EventToFeed], Decision]:
-        """Policy's decision about a stored event."""
-        declared = self._app.agents.get(agent)
-        owner = None if declared is None else declared.options.owner
-
-        def ask(event: EventToFeed) -> Decision:
-            told = from_envelope(event.envelope or "{}")
-            facts = AdmissionFacts(self._app.name, agent, owner, told, now, self._app.chains.chain(told))
-            return decide(facts, self._app.rules)
-
-        return ask
+    async def judge(self, agent: str, database: Fetcher, *, now: Microseconds) -> Callable[[EventToFeed], Decision]:
+        """Policy's decision about a stored event, by the policy in force now."""
+        owner = self.owner(agent)
+        policies = Policies(self._app.name, database, lambda: self._app.rules)
+        await policies.look()
+        return _judge(policies, self._app.name, agent, owner, self._app.chains, now)
 
     def flow(self, agent: str) -> Callable[[EventToFeed], Flow] | None:
         """The key and priority of a stored event, if the agent has any."""
         plan = flows_of(self._app.agents).get(agent)
         return None if plan is None else lambda event: plan.place(from_envelope(event.envelope or "{}"))
+
+
+async def judge_by_store(
+    app: str, agent: str, database: Fetcher, *, now: Microseconds
+) -> Callable[[EventToFeed], Decision] | None:
+    """The decision of the policy in force, without the app's code and its rules; None if the app has no policy."""
+    policies = Policies(app, database)
+    await policies.look()
+    return None if policies.version is None else _judge(policies, app, agent, None, ChainLimits(), now)
+
+
+def _judge(
+    policies: Policies, app: str, agent: str, owner: str | None, chains: ChainLimits, now: Microseconds
+) -> Callable[[EventToFeed], Decision]:
+    def ask(event: EventToFeed) -> Decision:
+        told = from_envelope(event.envelope or "{}")
+        return policies.judge(AdmissionFacts(app, agent, owner, told, now, chains.chain(told))).decision
+
+    return ask

@@ -11,7 +11,7 @@ from typing import Any
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
-from wakeful.model import Decision, Flow, run_id
+from wakeful.model import Decision, Flow, HeldAdmission, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
@@ -134,7 +134,9 @@ async def feed_events(
             )
             for event in chosen:
                 decision = None if judge is None else judge(event)
-                if decision is None or decision.answer == "allow":
+                if decision is None or decision.answer != "deny":
+                    if decision is not None and decision.answer != "allow":
+                        request.held[event.seq] = ((event.id, event.type), HeldAdmission(decision))
                     request.runs.append((event.seq, run_id(event.app, feeding.agent, event.source, event.id)))
                     if flow is not None:
                         request.flows[event.seq] = flow(event)

@@ -73,7 +73,7 @@ async def release(
     trust: bool = False,
     bulk: Bulk | None = None,
 ) -> Ended:
-    """Let its source read the input again and take in the resulting events. `trust`: skip verification; the operator vouches."""
+    """Let its source read the input again and accept the resulting events. `trust`: skip verification; the operator vouches."""
     key = found["key"]
     if (refused := refusal(found, releasing.app)) is not None:
         return Ended(key, "kept", refused)
@@ -105,7 +105,7 @@ async def release(
 async def discard(
     store: DatabaseStore, found: Shown, *, by: Actor, note: str | None = None, bulk: Bulk | None = None
 ) -> Ended:
-    """Discard an input: no event comes of it."""
+    """Discard an input; it becomes no event."""
     key = found["key"]
     if (refused := refusal(found)) is not None:
         return Ended(key, "kept", refused)

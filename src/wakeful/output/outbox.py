@@ -26,11 +26,11 @@ from wakeful.clock import SECOND, Microseconds, readable, seconds
 from wakeful.errors import CancelledInside, ClaimLost, PayloadTampered
 from wakeful.failures import classify
 from wakeful.functions.call import call, within_lease
-from wakeful.functions.retry import Retry, decide, signature, streak_of
-from wakeful.model import Delivery, digest
+from wakeful.functions.retry import Retry, cause_of_dead, decide, signature, streak_of
+from wakeful.model import Delivery
 from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Channel, Message, Surroundings, handling_of
 from wakeful.service import Service
-from wakeful.stored_errors import describe, in_one_line, words_of
+from wakeful.stored_errors import by_wakeful, describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, late_alarm
 from wakeful.stores.tampered import refuse_tampered
 from wakeful.stores.verbs.circuits import StoredCircuit
@@ -253,7 +253,8 @@ class ChannelLane(Service):
             now=now,
         )
         words = f"{type(error).__name__}: {words_of(error)}"
-        described = to_json({**describe(error), **trouble.as_json(handling.attempts)}).decode()
+        stored = describe(error)
+        described = to_json({**stored, **trouble.as_json(handling.attempts)}).decode()
         if isinstance(decision, Retry):
             counted = tries if decision.counts else delivery.tries
             delay = min(decision.delay, LONGEST_WAIT)
@@ -265,11 +266,11 @@ class ChannelLane(Service):
             late = self._late(delivery, delay, words) if circuit is None else None  # the circuit has its own alarm
             return Delivered(delivery.seq, "pending", counted, delay, described, decision.reason, alarm=late)
         self.log.error("dead letter: a delivery is given up until a person acts", delivery=delivery.id, error=words)
-        kind = signature(type(error).__name__, words_of(error))
         told = signature(type(error).__name__, in_one_line(words_of(error)))
         text = f"channel {self._channel_name}: delivery {delivery.id} is a dead letter ({told}); {decision.reason}"
-        key = f"delivery/{self._app}/{self._channel_name}/{digest(kind, size=5)}"
-        alarm = Alarm(self._app, key, text, delivery.agent, self._owners.get(delivery.agent))
+        key = f"delivery/{self._app}/{self._channel_name}/{cause_of_dead(stored)}"
+        ours = stored["kind"] if by_wakeful(stored) else None
+        alarm = Alarm(self._app, key, text, delivery.agent, self._owners.get(delivery.agent), error=ours)
         over = self._no_longer_late(delivery)
         return Delivered(
             delivery.seq, "dead", tries, error=described, reason=decision.reason, alarm=alarm, resolves=over
@@ -288,13 +289,14 @@ class ChannelLane(Service):
         return await self._circuits.report_channel(self._channel_name, error) if verdict.lasting else None
 
     def _late(self, delivery: Delivery, delay: Microseconds, words: str) -> Alarm | None:
-        """The alarm about a message that will have been undelivered for long, and about those that wait behind it."""
+        """The alarm about a delivery that is late, and about those that wait behind it."""
         if delivery.age + delay <= LATE:
             return None
         text = (
             f"channel {self._channel_name}: delivery {delivery.id} was committed {readable(delivery.age)} ago and is still not "
-            f"delivered ({words[:200]}); the next try is in {readable(delay)}, and those behind it wait. `wakeful deliveries "
-            f"replay {delivery.id}` tries it now, `wakeful deliveries discard {delivery.id}` lets the next one go"
+            f"delivered ({words[:200]}); the next try is in {readable(delay)}, and the deliveries behind it wait. `wakeful "
+            f"deliveries replay {delivery.id}` retries it now, `wakeful deliveries discard {delivery.id}` gives it up, and the next "
+            "one follows"
         )
         owner = self._owners.get(delivery.agent)
         return Alarm(self._app, late_alarm(self._app, self._channel_name), text, delivery.agent, owner)

@@ -18,6 +18,8 @@ from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Line, Look, Table, clock_time, line, number, plain
 from wakeful.stores.verbs.alarms import AlarmVerb, ChangeAlarm
 
+TEXT = "agent review: run 22290ae6d7fc693079e167a06b is a dead letter (TimeoutError: no answer within 30 s); 5 attempts failed"
+
 
 class Alarm(TypedDict):
     """A failure, or something expected that did not happen."""
@@ -27,7 +29,7 @@ class Alarm(TypedDict):
     subject: NotRequired[Annotated[str, Made(), About("The alarm in one short sentence")]]
     app: str
     state: AlarmState
-    text: str
+    text: Annotated[str, About("The alarm in full", example=TEXT)]
     count: Annotated[Count, About("How often it was raised in this incident")]
     opened_at: Moment
     last_at: Moment
@@ -52,7 +54,7 @@ class Alarm(TypedDict):
 class AlarmChange(TypedDict):
     """An operator's action on an alarm."""
 
-    verb: str
+    verb: Annotated[str, About("acknowledge, mute or resolve", example="acknowledge")]
     by: str
     note: str | None
     at: Moment

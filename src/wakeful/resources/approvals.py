@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from wakeful.errors import NotFound, Persistent, did_you_mean
-from wakeful.model import ApprovalState
+from wakeful.model import ApprovalKind, ApprovalState
 from wakeful.operations.answering import answer_approval, understand, which_stands
 from wakeful.operations.shape import expected, misfits
 from wakeful.resources.declare import Column, Listing, Page, Printed, Resource, Show, Verb
@@ -19,6 +19,7 @@ from wakeful.resources.desk import Desk
 from wakeful.resources.fields import About, AsJson, MomentOrNone
 from wakeful.resources.parameters import After, Limit, Param, Typed
 from wakeful.resources.refusals import Refused
+from wakeful.resources.shown import AnyJson
 from wakeful.resources.words import Look, clock_time, in_json, line, plain, plain_lines
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX
 
@@ -28,7 +29,7 @@ KNOWN_FOR_GUESSES = 100
 class Approval(TypedDict):
     """A question that a run asks a person, and the answer."""
 
-    id: str
+    id: Annotated[str, About("Id of the approval", example="7e9ff74fcc8daf7d332145b62e")]
     app: str
     agent: str
     run: Annotated[str, About("The run that asks, and waits for the answer")]
@@ -36,12 +37,14 @@ class Approval(TypedDict):
     to: Annotated[str | None, About("Who is asked")]
     schema: Annotated[dict[str, Any] | None, AsJson(), About("JSON schema of the answer; null: any JSON")]
     state: ApprovalState
-    answer: Annotated[Any, AsJson()]
+    answer: Annotated[AnyJson, AsJson()]
     answered_by: str | None
     note: Annotated[str | None, About("The answerer's note; if open, why it is asked again")]
     asked_at: MomentOrNone
     due_at: Annotated[MomentOrNone, About("When the run stops waiting")]
     answered_at: MomentOrNone
+    kind: Annotated[ApprovalKind, About("question: a run asks. run: whether a run may begin")]
+    rule: Annotated[str | None, About("The rule of the policy that asks")]
 
 
 class Answered(TypedDict):
@@ -49,7 +52,7 @@ class Answered(TypedDict):
 
     id: str
     run: str
-    answer: Any
+    answer: AnyJson
 
 
 # reading
@@ -149,7 +152,8 @@ async def answer(desk: Desk, approval: Approval, *, answer: Answer) -> Answered 
     if wrong:
         raise unfit(desk, approval, wrong)
     try:
-        stored = await answer_approval(desk.store, approval["id"], given, by=desk.by, note=desk.note)
+        begins = approval["run"] if approval["kind"] == "run" else None
+        stored = await answer_approval(desk.store, approval["id"], given, by=desk.by, note=desk.note, begins=begins)
     except Persistent as error:
         raise misfit(str(error), wrong_call=False) from None
     if stored is not None and stored.first:
@@ -224,6 +228,7 @@ RESOURCE = Resource(
             scope="answer",
             person="answer an approval",
             statuses=("422",),
+            example={"answer": {"approved": True}, "note": "within the limit"},
         ),
     ),
     more="ANSWER is JSON, @file or -; yes, no, a number, or plain text if text is expected.",

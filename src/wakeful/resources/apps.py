@@ -6,7 +6,7 @@ A process that starts the code of a retired app reinstates it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from typing_extensions import TypedDict
 
@@ -21,11 +21,8 @@ from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Look, plain
 from wakeful.stores import known as stored
 
-if TYPE_CHECKING:
-    from wakeful.stores.store import DatabaseStore
-
-
 SHOWN_NAMES = 4
+SINGULAR = {"deliveries": "delivery"}
 
 
 class RetiredBy(TypedDict):
@@ -101,7 +98,7 @@ Live = Annotated[bool, Param("retire the app even if live workers serve it")]
 
 async def retire(desk: Desk, name: str, *, live: Live = False) -> Retirement:
     plan = await plan_retirement(desk.reads, name)
-    store = cast("DatabaseStore", desk.store)
+    store = desk.database_store
     try:
         done = await retiring.retire(desk.reads, store, plan, by=desk.by, note=desk.note, live=live)
     except StillServed as error:
@@ -151,11 +148,11 @@ def closed(done: Retirement) -> list[str]:
         ("schedules", "removed", len(done["schedules"]), done["schedules"]),
         ("expectations", "excused", len(done["expectations"]), done["expectations"]),
         ("runs", "cancelled", sum(done["runs"].values()), by_state(done["runs"])),
-        ("messages", "discarded", done["messages"], []),
+        ("deliveries", "discarded", done["messages"], []),
         ("alarms", "resolved", len(done["alarms"]), done["alarms"]),
     ]
     told = [
-        f"{count} {noun if count != 1 else noun[:-1]} {verb}{named(names)}"
+        f"{count} {noun if count != 1 else SINGULAR.get(noun, noun[:-1])} {verb}{named(names)}"
         for noun, verb, count, names in kinds
         if count
     ]

@@ -65,7 +65,7 @@ async def backfill(
     desk: Desk, *, agent: Agent, since: Since, until: Until = "now", schedule: Which = None
 ) -> BackfillDone:
     chosen = await chosen_by(desk, agent, since, until, schedule)
-    store: Any = desk.store
+    store = desk.database_store
     plan = await filling.plan_backfill(store, chosen)
     course = desk.course or Course(Pace())
     if plan.new > filling.MANY and not course.yes:
@@ -96,7 +96,7 @@ async def backfill(
 
 async def plan(desk: Desk, *, agent: Agent, since: Since, until: Until = "now", schedule: Which = None) -> BackfillPlan:
     chosen = await chosen_by(desk, agent, since, until, schedule, only_planned=True)
-    store: Any = desk.store
+    store = desk.database_store
     counted = await filling.plan_backfill(store, chosen)
     rate = None if desk.course is None else desk.course.rate
     pace = "as fast as workers finish them" if rate is None else shown_rate(rate)
@@ -119,7 +119,7 @@ async def chosen_by(
     nothing.
     """
     side = desk.app
-    store: Any = desk.store
+    store = desk.database_store
     side.agents.refuse_unknown(agent)
     now, _ = await next_schedule(store.database, side.agents.name)
     first, last = moment_of(since, "from", now), moment_of(until, "to", now)
@@ -154,7 +154,7 @@ VERB = Verb(
     name="backfill",
     run=backfill,
     plan=plan,
-    summary="run past occurrences of a schedule; --plan counts them first",
+    summary="run past occurrences of a schedule; a plan counts them first",
     says=lines,
     plans=lines,
     of_one=False,
@@ -165,5 +165,6 @@ VERB = Verb(
     without_app=TAKES,
     paced=True,
     usage="[options] [APP] AGENT --from TIME",
+    example={"agent": "report", "from": "30d"},
     more="Occurrences that are already done are skipped: repeat the command to continue after a stop.",
 )

@@ -118,6 +118,7 @@ class Reading:
     http: str | None = None
     operation: str | None = None  # operationId in the OpenAPI document, if not the default
     found: str = "Found"  # description of the answer in the OpenAPI document
+    code: str | None = None  # what --app APP is for, on the command line
 
 
 # verbs
@@ -158,14 +159,13 @@ class Bulk:
     none: Callable[[str], str] | None  # the message if no item matches; takes "cli" or "http". None: `plan` raises it
     planned: Callable[[Planned, Mapping[str, Any], Look], Printed]  # the plan on the command line
     says: Callable[[int, Planned, Look], Printed]  # printed by the command line at the end
+    view: type  # of the answers of plan and slice: its fields are optional
     before: Callable[[Planned, Look], Iterable[str]] | None = (
         None  # printed by the command line before the plan or the work
     )
     words: Callable[[Planned, Mapping[str, Any]], str] | None = (
         None  # the plan in a sentence: "plan" in the command line's JSON
     )
-    view: type | None = None  # the view of a plan's answer
-    both: type | None = None  # instead of `view`: one view for the answers of plan and slice
     summary: str | None = None  # in the OpenAPI document
     inside: str = "filter"  # the member of an HTTP body that holds the filter
     rate: float | None = 50.0  # default --rate on the command line, per second
@@ -226,9 +226,16 @@ class Verb:
     apps: Callable[..., Awaitable[Iterable[str]]] | None = (
         None  # `apps(desk, one)`: the apps whose token it needs, if the item names none
     )
+    failed: Callable[[Any], bool] | None = None  # `failed(result)`: the command exits with 1 after printing it
+    storeless: Callable[[Mapping[str, Any]], bool] | None = (
+        None  # whether the command needs no store, given these arguments
+    )
     asides: Callable[..., Awaitable[Iterable[str]]] | None = None  # `asides(desk, result)`: lines for standard error
     without_app: str | None = None  # the command line's message if an app is needed and none is named
     more: str = ""  # text below its options in --help, instead of the noun's
+    example: Mapping[str, Any] | None = field(
+        default=None, hash=False
+    )  # fields of an example body in the OpenAPI document, besides the required ones
     in_shell: Callable[..., Awaitable[Any]] | None = (
         None  # instead of `run` on the command line, if several apps may be meant
     )

@@ -18,9 +18,10 @@ from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redeliver
 from wakeful.operations.redo import Choice
 from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Resource, Show, Verb
 from wakeful.resources.desk import Desk
-from wakeful.resources.fields import AsError, AsJson, Count, MomentOrNone
+from wakeful.resources.fields import About, AsJson, Count, MomentOrNone, shown_as
 from wakeful.resources.parameters import After, Limit, Param
 from wakeful.resources.refusals import Refused, Unfit
+from wakeful.resources.shown import Failure
 from wakeful.resources.words import Look, failure_line, in_json, number, plain, whole_json
 from wakeful.stores.known import apps_of_agent
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
@@ -31,13 +32,13 @@ from wakeful.triggers.past import read_past
 class Delivery(TypedDict):
     """A message on its way to a channel."""
 
-    id: str
+    id: Annotated[str, About("Id of the delivery", example="22290ae6d7fc693079e167a06b-05d6fdd5f622")]
     channel: str
     state: DeliveryState
     reason: str | None
-    message: Annotated[Any, AsJson()]
+    message: Annotated[Any, AsJson(), About("Any JSON", example={"text": "Ticket 8841 is answered"})]
     subject: str | None
-    error: Annotated[dict[str, Any] | None, AsError()]
+    error: Failure
     tries: Count
     due_at: MomentOrNone
     committed_at: MomentOrNone
@@ -72,12 +73,15 @@ class DeadDeliveries(TypedDict):
     deliveries: list[str]
 
 
-class DeliveriesRedoPlan(TypedDict):
-    """The plan of replaying or discarding dead deliveries."""
+@shown_as({"redone": 2, "left": 0, "until": "2026-08-01T08:00:00Z"})
+class RedoneDeliveries(TypedDict, total=False):
+    """The plan or the result of replaying or discarding dead deliveries."""
 
-    count: Count
-    groups: list[DeadDeliveries]
-    until: str
+    count: Annotated[Count, About("Plan: number of dead deliveries")]
+    groups: Annotated[list[DeadDeliveries], About("Plan: these, by channel and error")]
+    redone: Annotated[Count, About("How many this request handled")]
+    left: Annotated[Count, About("How many are left: repeat the request until this is 0")]
+    until: Annotated[str, About("Pass this as filter.until of the next request")]
 
 
 # reading
@@ -313,7 +317,7 @@ def many(plan: Any) -> Bulk:
         words=would,
         planned=lambda planned, given, _: [would(planned, given)],
         says=said_done,
-        view=DeliveriesRedoPlan,
+        view=RedoneDeliveries,
         which="no delivery is selected: give an ID, --channel NAME, --error TEXT or --all",
         rate=None,  # a replayed delivery goes out in its channel's lane, as fast as the channel takes it
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_origin
 
 from pydantic_core import from_json
 from typing_extensions import get_type_hints
@@ -24,6 +24,9 @@ from wakeful.stores.reads import NOW as NOW  # noqa: PLC0414 resources name it a
 from wakeful.stores.reads import ReadsDatabase, cursor_of, next_of, shown
 from wakeful.stores.request import Actor, Doer
 from wakeful.stores.shown_errors import shown_error
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -96,6 +99,11 @@ class Desk:
             message = "this desk only reads"
             raise WakefulError(message)
         return self.doing
+
+    @property
+    def database_store(self) -> DatabaseStore:
+        """The store, for operations that also read its database. Only tests of the API have a smaller one."""
+        return cast("DatabaseStore", self.store)
 
     @property
     def app(self) -> AppSide:

@@ -22,9 +22,10 @@ from wakeful.operations.shape import expected
 from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.failures import failure_lines
-from wakeful.resources.fields import About, AsCutJson, AsError, AsJson, Count, MomentOrNone
+from wakeful.resources.fields import About, AsCutJson, AsJson, Count, MomentOrNone, shown_as
 from wakeful.resources.parameters import UNSET, After, Limit, Param
 from wakeful.resources.refusals import Refused
+from wakeful.resources.shown import AnyJson, Failure
 from wakeful.resources.words import Line, Look, ago, clock_time, in_json, line, number, plain
 from wakeful.stores.known import apps_of_agent
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
@@ -47,14 +48,14 @@ NEXT = {
 class Effect(TypedDict):
     """A call by which a run changed, or was about to change, the outside world."""
 
-    id: str
+    id: Annotated[str, About("Id of the effect", example="5d0c4f7a1b9e3c2286d1f0a4b7")]
     action: str
     safety: Safety
     state: EffectState
     reason: str | None
-    arguments: Annotated[Any, AsCutJson()]
-    result: Annotated[Any, AsJson()]
-    error: Annotated[dict[str, Any] | None, AsError()]
+    arguments: Annotated[Any, AsCutJson(), About("JSON; if it was cut, a text that ends with …")]
+    result: Annotated[AnyJson, AsJson()]
+    error: Failure
     tries: Count
     attempt: Count
     opened_at: MomentOrNone
@@ -102,6 +103,7 @@ class HeldGroup(TypedDict):
     effects: list[str]
 
 
+@shown_as({"settled": 12, "left": 0})
 class SettledMany(TypedDict, total=False):
     """The plan or the result of settling many effects."""
 
@@ -392,7 +394,7 @@ def verb_of(
             words=would,
             planned=would_but,
             says=became,
-            both=SettledMany,
+            view=SettledMany,
             summary="The same for many held effects, of an agent or an action: up to 1,000 per request",
         ),
     )

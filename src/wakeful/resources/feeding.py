@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.errors import NotFound, did_you_mean
+from wakeful.operations.declared import judge_by_store
 from wakeful.operations.feeding import Feeding, FeedPlan, feed_events, plan_feed, read_window
 from wakeful.operations.pace import Pace, Progress, shown_rate
 from wakeful.resources.declare import Bulk, Planned
 from wakeful.resources.desk import Desk
 from wakeful.resources.parameters import Param
 from wakeful.resources.refusals import Unfit
+from wakeful.resources.run_views import Redone
 from wakeful.resources.words import Look, number, plain
 from wakeful.stores.guards import read_guards
 from wakeful.stores.known import known_agents
@@ -124,6 +126,12 @@ async def doubt_about(desk: Desk, agent: str) -> tuple[str, str] | None:
 async def feed_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progress: Progress) -> int:
     work: Work = planned.work
     agents = None if desk.code is None else desk.code.agents
+    database, agent = desk.reads.database, work.feeding.agent
+    judge = None
+    if agents is not None:
+        judge = await agents.judge(agent, database, now=work.now)
+    elif work.plan.apps:
+        judge = await judge_by_store(next(iter(work.plan.apps)), agent, database, now=work.now)
     return await feed_events(
         desk.store,
         desk.reads,
@@ -131,7 +139,7 @@ async def feed_slice(desk: Desk, planned: Planned, most: int, pace: Pace, progre
         work.plan,
         by=desk.by,
         note=desk.note,
-        judge=None if agents is None else agents.judge(work.feeding.agent, now=work.now),
+        judge=judge,
         flow=None if agents is None else agents.flow(work.feeding.agent),
         most=most,
         pace=pace,
@@ -176,6 +184,7 @@ FEEDING = Bulk(
     words=would,
     planned=would_events,
     says=said_done,
+    view=Redone,
     inside="events",
     things="stored events",
     example="wakeful replay --events ticket.created --from 2d --agent triage",

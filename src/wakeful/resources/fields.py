@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 Json = dict[str, Any]
+V = TypeVar("V", bound=type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,17 @@ class About:
     def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
         made = {**handler(schema), "description": self.text}
         return made if self.example is None else {**made, "examples": [self.example]}
+
+
+def shown_as(example: Json) -> Callable[[V], V]:
+    """For a view: its example in the OpenAPI document. Without one, the example has a typical value for each required field."""
+
+    def mark(view: V) -> V:
+        # What pydantic.with_config does. Commands do without pydantic, whose import takes longer than most of them.
+        setattr(view, "__pydantic_config__", {"json_schema_extra": {"examples": [example]}})  # noqa: B010
+        return view
+
+    return mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +71,18 @@ class Made:
     """Not stored: the reading function fills it in."""
 
 
+IN_PLACE = "inPlace"
+
+
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """For a view inside a view: its schema is inlined in the OpenAPI document, without a name."""
+    """For a view inside a view: its schema is inlined in the OpenAPI document, without a name.
 
-    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> Json:
-        found: Json = handler.resolve_ref_schema(handler(schema))
-        return found
+    The reference is only marked here: pydantic may not have made the schema that it leads to yet.
+    """
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Callable[[Any], Json]) -> Json:
+        return {**handler(schema), IN_PLACE: True}
 
 
 @dataclass(frozen=True, slots=True)

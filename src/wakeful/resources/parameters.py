@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 UNSET: Any = object()
 NEEDED: Any = object()
@@ -14,6 +14,21 @@ class Typed(str):
     """A word typed where HTTP takes JSON; the noun's function interprets it."""
 
     __slots__ = ()
+
+
+class FileText(str):
+    """The text of a file that was named on the command line."""
+
+    name: str
+    folder: str
+
+    __slots__ = ("folder", "name")
+
+    def __new__(cls, text: str, name: str, folder: str = ".") -> Self:
+        made = super().__new__(cls, text)
+        made.name = name
+        made.folder = folder
+        return made
 
 
 class FromFile(NamedTuple):
@@ -56,6 +71,8 @@ class Param:
     wrong: str | None = None  # HTTP's message for a number out of range in a query
     shell_only: bool = False  # not over HTTP
     file: bool = False  # a file with JSON, or - for standard input; passed as `FromFile`
+    content: bool = False  # on the command line a file, or - for standard input: its text is passed, as `FileText`
+    or_word: bool = False  # with content: a word that names no file is passed as it is
     shape: str | None = None  # JSON type in the OpenAPI document: "object"
     alone: str | None = None  # the command line's message if it is given with a bulk selection but is for one item
 

@@ -240,6 +240,7 @@ RESOURCE = Resource(
             http="POST /v1/pause",
             statuses=("404",),
             in_shell=pause_here,
+            example={"agent": "triage"},
             more="Runs in flight finish, and deliveries continue.",
         ),
         Verb(
@@ -253,6 +254,7 @@ RESOURCE = Resource(
             guarded="lift a pause",
             apps=resumed_apps,
             in_shell=resume_here,
+            example={"agent": "triage", "rate": "20/s"},
             more="`resume all` ends a `pause all`. An agent that was paused by name must be resumed by name.",
         ),
     ),

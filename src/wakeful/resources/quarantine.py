@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 from typing_extensions import TypedDict
 
@@ -27,10 +27,6 @@ from wakeful.resources.quarantine_views import EndedInput, EndedInputs, Quaranti
 from wakeful.resources.refusals import Refused
 from wakeful.resources.words import Aside, Look, clock_time, line, number, plain, plain_lines
 from wakeful.stores.verbs.take_in import QuarantineKind
-
-if TYPE_CHECKING:
-    from wakeful.stores.store import DatabaseStore
-
 
 SHOWN_BYTES = 2_000
 BYTES_A_LINE = 16
@@ -138,15 +134,11 @@ async def release_one(desk: Desk, one: QuarantinedDetail, *, trust: Trust = Fals
     found, releasing = await input_of(desk, one["key"]), releasing_of(desk)
     if found is None:
         return None
-    return answer(await release(ending(desk), releasing, found, by=desk.by, note=desk.note, trust=trust))
+    return answer(await release(desk.database_store, releasing, found, by=desk.by, note=desk.note, trust=trust))
 
 
 async def discard_one(desk: Desk, one: QuarantinedDetail) -> EndedInput | None:
-    return answer(await discard(ending(desk), {**one}, by=desk.by, note=desk.note))
-
-
-def ending(desk: Desk) -> DatabaseStore:
-    return cast("DatabaseStore", desk.store)
+    return answer(await discard(desk.database_store, {**one}, by=desk.by, note=desk.note))
 
 
 def releasing_of(desk: Desk) -> Any:
@@ -275,7 +267,7 @@ async def settle_some(desk: Desk, plan: Planned, most: int, pace: Pace, progress
     work: Work = plan.work
     places = work["places"][:most]
     tally = await end_all(
-        ending(desk),
+        desk.database_store,
         partial(input_of, desk),
         [key for _, key in places],
         releasing_of(desk) if work["verb"] == "release" else None,
@@ -350,7 +342,7 @@ def many(verb: str, plan: Any) -> Bulk:
         words=would,
         planned=lambda planned, given, _: [would(planned, given)],
         says=became,
-        both=EndedInputs,
+        view=EndedInputs,
         apps=apps_of,
         wrong=wrong_words(verb),
         reads_only=True,
@@ -395,7 +387,7 @@ RESOURCE = Resource(
         Verb(
             "release",
             release_one,
-            "let its source read the input again, and take in the resulting events",
+            "let its source read the input again, and accept the resulting events",
             says=told,
             needs_app="yes",
             app_first=True,
@@ -409,7 +401,7 @@ RESOURCE = Resource(
         Verb(
             "discard",
             discard_one,
-            "drop an input; no event comes of it",
+            "discard an input; it becomes no event",
             says=told,
             danger="some",
             bulk=many("discard", plan_discard),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from wakeful.resources.fields import About, Count, InBase64, Moment, MomentOrNone
+from wakeful.resources.fields import About, Count, InBase64, Moment, MomentOrNone, shown_as
+from wakeful.resources.shown import EventReceipt
 from wakeful.resources.words import number, plain
 from wakeful.size import in_bytes
 from wakeful.stores.verbs.quarantine_room import WhyCut
@@ -52,7 +53,7 @@ class Quarantined(TypedDict):
 class QuarantinedDetail(Quarantined):
     """An input with its headers and bytes: both null once removed."""
 
-    headers: Annotated[dict[str, Any] | None, About("Headers, without credentials")]
+    headers: Annotated[dict[str, str] | None, About("Headers, without credentials")]
     raw: Annotated[str | None, InBase64(), About("The original bytes")]
     form: NotRequired[
         Annotated[str | None, About("raw, event (read by its source and serialized by Wakeful), or null: unknown")]
@@ -89,7 +90,7 @@ class EndedInput(TypedDict):
 
     key: str
     state: State
-    events: list[dict[str, Any]]
+    events: Annotated[list[EventReceipt], About("The events made of it")]
 
 
 class StillWrong(TypedDict):
@@ -99,6 +100,7 @@ class StillWrong(TypedDict):
     count: Count
 
 
+@shown_as({"done": 12, "left": 0, "after": "3f2a91c04d", "known": 1, "still_wrong": 0, "reasons": []})
 class EndedInputs(TypedDict, total=False):
     """The plan or the result of releasing or discarding many inputs."""
 

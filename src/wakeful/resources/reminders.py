@@ -15,7 +15,7 @@ from wakeful.model import FINAL_RUN_STATES, ReminderState
 from wakeful.resources.apps import names
 from wakeful.resources.declare import Column, Listing, Page, Resource, Show, Verb
 from wakeful.resources.desk import Desk, Row
-from wakeful.resources.fields import About, Made, Moment, MomentOrNone
+from wakeful.resources.fields import About, InPlace, Made, Moment, MomentOrNone
 from wakeful.resources.parameters import LONGEST_PAGE, After, Limit, OfApp, Param
 from wakeful.resources.refusals import Ambiguous, Refused
 from wakeful.resources.words import Line, line, moment, now, plain, plain_lines
@@ -28,6 +28,16 @@ from wakeful.triggers.zones import zone_named
 STORED: dict[ReminderState, str] = {"pending": "live", "paused": "paused", "cancelled": "removed"}
 SHORTEST = 4  # shortest prefix of an id: r- and two characters
 NEEDED = f"must be text of 1 to {keeping.LONGEST_TEXT:,} characters"
+
+
+class ReminderChange(TypedDict):
+    """A change of a reminder."""
+
+    verb: str
+    by: str
+    note: str | None
+    due_at: Annotated[MomentOrNone, About("When it is sent, from this change on")]
+    at: Moment
 
 
 class Reminder(TypedDict):
@@ -50,7 +60,7 @@ class Reminder(TypedDict):
     late: Annotated[str | None, About("How late it was sent, if it was late")]
     run: Annotated[str | None, About("The run that sends it")]
     reason: Annotated[str | None, About("Why it was not sent")]
-    history: NotRequired[Annotated[list[dict[str, Any]], Made(), About("Detail only")]]
+    history: NotRequired[Annotated[list[Annotated[ReminderChange, InPlace()]], Made(), About("Detail only")]]
 
 
 When = Annotated[
@@ -159,7 +169,7 @@ async def cancel(desk: Desk, one: Reminder) -> Reminder | None:
 def kept_by(desk: Desk, app: str) -> Any:
     """Adds and changes reminders: through the app's code if it is loaded, which knows its channels; else by the app's name."""
     own = None if desk.code is None else desk.code.reminders
-    return keeping.Reminders(app, cast("Any", desk.store)) if own is None else own
+    return keeping.Reminders(app, desk.database_store) if own is None else own
 
 
 async def the_app(desk: Desk) -> str:
@@ -257,11 +267,12 @@ def reason_of(state: ReminderState, changed_by: str, became: Any, trouble: str |
             return None
 
 
-def change_of(row: Row) -> dict[str, Any]:
+def change_of(row: Row) -> ReminderChange:
     """A row of `changes_of_schedule`: who made a change, and the time from then on."""
     _, verb, operator, note, definition, changed_at = row
     due = None if definition is None else to_text(from_json(definition)["rule"]["moment"])
-    return {"verb": verb, "by": operator, "note": note, "due_at": due, "at": to_text(changed_at)}
+    change = {"verb": verb, "by": operator, "note": note, "due_at": due, "at": to_text(changed_at)}
+    return cast("ReminderChange", change)
 
 
 # messages

@@ -10,9 +10,8 @@ from wakeful.model import RunState
 from wakeful.resources.deliveries import Delivery
 from wakeful.resources.effects import Effect
 from wakeful.resources.events import Decision
-from wakeful.resources.fields import About, AsError, AsJson, Count, Flag, Moment, MomentOrNone
-
-Failure = Annotated[dict[str, Any] | None, AsError(), About("type, message, failure, traceback, …")]
+from wakeful.resources.fields import About, AsJson, Count, Flag, InPlace, Moment, MomentOrNone, shown_as
+from wakeful.resources.shown import AnyJson, FailedTry, Failure
 
 
 class EventOfRun(TypedDict):
@@ -44,14 +43,14 @@ class WholeEventOfRun(EventOfRun):
     """The event that a run handles, with its data."""
 
     key: str
-    data: Any
+    data: AnyJson
 
 
 class Member(EventOfRun, total=False):
     """One of the events of a batch. If a run handles one event, its data is in `event`."""
 
     key: str
-    data: Any
+    data: AnyJson
 
 
 class Chain(TypedDict):
@@ -96,7 +95,7 @@ class Ahead(TypedDict):
 class Edited(TypedDict):
     """Data that an operator gave instead of the event's."""
 
-    data: Any
+    data: AnyJson
 
 
 class Cancel(TypedDict):
@@ -123,7 +122,7 @@ class Change(TypedDict):
     was: str | None
     now: str | None
     restarted: bool
-    not_asked_for: Annotated[list[Any], About("Recorded steps that the new code did not call")]
+    not_asked_for: Annotated[list[str], About("Recorded steps that the new code did not call")]
     changes: list[CodeChange]
 
 
@@ -143,22 +142,53 @@ class AwaitedCode(TypedDict):
     others: list[OtherCode]
 
 
+class AwaitedEvent(TypedDict):
+    """The event that a step waits for."""
+
+    type: str
+    subject: str | None
+    where: Annotated[str | None, About("Condition in CEL")]
+    values: NotRequired[Annotated[dict[str, Any] | None, About("Values that the condition names")]]
+    source: NotRequired[str]
+
+
+class MisfitEvent(TypedDict):
+    """An event for which the condition of a wait could not be evaluated."""
+
+    event: str
+    reason: str
+
+
+class AwaitedByStep(TypedDict, total=False):
+    """What a step waits for: a time, an event, a run that it called, or an answer."""
+
+    until: Annotated[int, About("The latest time, in microseconds since 1970")]
+    limited: Annotated[bool, About("Whether the code gave a timeout")]
+    event: Annotated[AwaitedEvent, InPlace()]
+    misfit: Annotated[MisfitEvent, InPlace()]
+    child: Annotated[str, About("Id of the run that it called")]
+    agent: Annotated[str, About("Agent of that run")]
+    question: str
+    to: Annotated[str | None, About("Who is asked")]
+    approval: Annotated[str, About("Id of the approval")]
+
+
 class StepOfRun(TypedDict):
     """A step of a run."""
 
-    name: str
+    name: Annotated[str, About("Name of its function", example="fetch")]
     state: Literal["done", "failed", "retrying", "waiting"]
     tries: Count
     attempt: int
     arguments: Annotated[Any, About("JSON; if it was cut, a text that ends with …")]
-    result: Any
+    result: AnyJson
     error: Failure
-    failures: Annotated[list[dict[str, Any]], About("Earlier failed tries")]
+    failures: Annotated[list[Annotated[FailedTry, InPlace()]], About("Earlier failed tries")]
     started_at: MomentOrNone
     finished_at: MomentOrNone
     duration: Annotated[float, About("Seconds")]
     due_at: Annotated[MomentOrNone, About("Retrying or waiting: when it resumes")]
-    waits_for: Annotated[Any, About("Waiting: what it waits for")]
+    waits_for: Annotated[Annotated[AwaitedByStep, InPlace()] | None, About("Waiting: what it waits for")]
     key: str
 
 
@@ -167,7 +197,7 @@ class AttemptOfRun(TypedDict):
 
     claim: int
     process: str | None
-    outcome: str | None
+    outcome: Annotated[str | None, About("How it ended", example="done")]
     error: Failure
     started_at: MomentOrNone
     ended_at: MomentOrNone
@@ -179,7 +209,7 @@ class Remedy(TypedDict):
     verb: str
     operator: str | None
     note: str | None
-    data: Annotated[Any, AsJson()]
+    data: Annotated[AnyJson, AsJson()]
     error: Failure
     done_at: MomentOrNone
 
@@ -204,7 +234,7 @@ class RunDetail(Run):
     children: Annotated[list[Called], About("Runs that it called")]
     event: WholeEventOfRun  # type: ignore[misc]  # the same with its data
     events: Annotated[list[Member], About("All events that it handles; one, unless batch= is used")]
-    key: Annotated[str | None, About("Runs of the same key run in order")]
+    key: Annotated[str | None, About("Runs of the same key run in order", example="8841")]
     priority: int | None
     gathers_until: Annotated[MomentOrNone, About("It waits until then for more events, or for a newer one")]
     ahead: Annotated[Ahead | None, About("Runs of the same key that it waits for")]
@@ -224,7 +254,7 @@ class RunDetail(Run):
     effects: list[Effect]
     decisions: list[Decision]
     deliveries: list[Delivery]
-    output: Any
+    output: AnyJson
     error: Failure
     outdated: Annotated[
         bool, About("The held output cannot be released: it would overwrite a state that has changed since")
@@ -280,7 +310,7 @@ class ForkedRun(TypedDict):
 class ForkPlan(TypedDict):
     """What a fork would keep, ready to edit."""
 
-    data: Any
+    data: AnyJson
     steps: Annotated[dict[str, Any], About("Results by step name")]
 
 
@@ -293,6 +323,18 @@ class RunRedoPlan(TypedDict):
     confirmed_actions: Annotated[dict[str, Count], About("The same, by action")]
 
 
+@shown_as(
+    {
+        "kind": "run",
+        "error": "TimeoutError: no answer within N s",
+        "count": 2,
+        "last_at": "2026-08-01T08:00:00Z",
+        "newest_error": "TimeoutError: no answer within 30 s",
+        "agent": "triage",
+        "confirmed_effects": 0,
+        "runs": ["22290ae6d7fc693079e167a06b"],
+    }
+)
 class DeadGroup(TypedDict):
     """Dead letters with the same failure: runs of one agent, deliveries to one channel, or inputs of one source."""
 
@@ -332,3 +374,4 @@ Redone = TypedDict(
     },
     total=False,
 )
+shown_as({"redone": 2, "left": 0, "until": "2026-08-01T08:00:00Z"})(Redone)

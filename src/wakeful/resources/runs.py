@@ -26,19 +26,18 @@ from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.run_reading import find_run, page_of_runs
 from wakeful.resources.run_views import CancelledRun, ForkedRun, ForkPlan, Released, Run, RunDetail
 from wakeful.resources.run_words import show_run
+from wakeful.resources.times import A_TIME, moment_of
 from wakeful.resources.words import Line, Look, line, number, plain, took, whole_json
 from wakeful.stores.known import count_runs
 from wakeful.stores.reads import SHORTEST_PREFIX
 from wakeful.stores.run_filters import RunFilter
-from wakeful.stores.tampered import held_for_tampering, how_to_go_on
+from wakeful.stores.tampered import effect_to_settle, held_for_tampering, how_to_go_on
 from wakeful.stores.verbs.cancel import CancelRun
 from wakeful.stores.verbs.commit import ReleaseRun
-from wakeful.triggers.past import read_past
 from wakeful.values import arguments_of
 
 WIDE = 100
 NARROW = 70
-A_TIME = "RFC 3339, a date, an age (2h) or words (yesterday 9am)"
 
 # looking
 
@@ -101,22 +100,10 @@ async def runs(
         subject,
         action,
         trace,
-        await moment_of(desk, since, "since"),
-        await moment_of(desk, until, "until"),
+        await moment_of(desk, since, "since", command="runs"),
+        await moment_of(desk, until, "until", command="runs"),
     )
     return await page_of_runs(desk, wanted, limit=limit, after=after)
-
-
-async def moment_of(desk: Desk, text: str | int | None, name: str) -> int | None:
-    """A given time in microseconds, relative to the store's clock. Raises Unfit if it cannot be parsed. A program may pass
-    microseconds (`reader.runs(since=…)`).
-    """
-    if text is None or isinstance(text, int):
-        return text
-    try:
-        return read_past(text, now=await desk.reads.time())
-    except ValueError as error:
-        raise Unfit(f"{name}: {error}", name, typed=f"runs: --{name}: {error}") from None
 
 
 async def find(desk: Desk, key: str) -> RunDetail | None:
@@ -218,7 +205,8 @@ def ways_on(
         yield f"Show an output with `wakeful trace RUN`.{release}"
         yield "`wakeful replay RUN` runs it again, `wakeful dead discard RUN` ends it."
     if tampered:
-        yield f"{how_to_go_on('RUN')}."
+        settles = any(effect_to_settle(run["reason"]) is not None for run in tampered)
+        yield f"{how_to_go_on('RUN', 'EFFECT' if settles else None)}."
     if stopped:
         yield "`wakeful why RUN` shows why a run is held and how to go on."
 
@@ -253,8 +241,8 @@ async def release(desk: Desk, run: RunDetail) -> Released | None:
 
 
 def released(one: Released) -> str:
-    messages, effects = number(one["deliveries"], "message"), number(one["effects"], "staged effect")
-    return f"run {one['run']}: released, with {messages} and {effects}"
+    deliveries, effects = number(one["deliveries"], "delivery"), number(one["effects"], "staged effect")
+    return f"run {one['run']}: released, with {deliveries} and {effects}"
 
 
 # forking
@@ -403,6 +391,7 @@ RESOURCE = Resource(
             says=forked,
             person="fork a run",
             statuses=("422",),
+            example={"from": "judge", "steps": {"fetch": {"id": 17}}},
             more="`wakeful trace RUN` shows its steps. Confirmed effects are reused, not repeated.",
         ),
     ),

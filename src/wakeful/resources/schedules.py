@@ -238,7 +238,7 @@ def kept_by(desk: Desk, app: str) -> Schedules:
     """The schedules of an app: through its code if that is here (only code can fire them), else through the store alone."""
     if desk.code is not None and own_app(desk) == app:
         return cast("Schedules", desk.code.schedules)
-    return Schedules(app, cast("Any", desk.store))
+    return Schedules(app, desk.database_store)
 
 
 def written_at(desk: Desk, one: Schedule) -> str | None:
@@ -346,15 +346,17 @@ RESOURCE = Resource(
             apps=apps_given,
             http="POST ",
             statuses=("404", "422"),
+            example={"name": "morning", "agent": "report", "cron": "0 9 * * 1-5", "tz": "Europe/London"},
         ),
         Verb(
             name="edit",
             run=edit,
-            summary="change the given options of a schedule that was added at run time; null removes an option",
+            summary="change the given options of a schedule that was added at run time",
             says=changed,
             across=True,
             http="PATCH /{key}",
             statuses=("422",),
+            example={"cron": "30 9 * * 1-5", "max_age": "2h"},
         ),
         Verb(
             name="pause",

@@ -30,7 +30,7 @@ class State(TypedDict):
 
     app: str
     agent: str
-    key: str
+    key: Annotated[str, About("Empty, unless the agent keeps one state for each key", example="ada")]
     value: Annotated[Any, AsJson(), About("null: no state is stored")]
     version: Count
     changed_by: Annotated[str | None, About("A run or an operator")]
@@ -251,7 +251,7 @@ RESOURCE = Resource(
         Verb(
             "set",
             put,
-            "set an agent's state; a run that uses the old one starts again",
+            "set an agent's state; a run that uses the old state starts again",
             says=told("set"),
             by_key=True,
             http="PUT /{key}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
+from wakeful.model import digest
 
 
 def heartbeat_alarm(app: str, name: str) -> str:
@@ -63,6 +64,13 @@ class Alarm:
     loud: bool = False  # cannot be muted
     addressee: str | None = None  # the channel to use instead of the owner's
     remind_at: Microseconds | None = None  # when to remind, once
+    error: str | None = None  # of a dead letter: the class of its error, if Wakeful raised it
+    cause: str | None = None  # a digest of the facts that it is about, which count once; None: each time counts
+
+
+def cause_of(*facts: object) -> str:
+    """A digest of the facts that an alarm is about: ids, times, states. Never of words, which differ between versions."""
+    return digest(*map(str, facts), size=8)
 
 
 def condition_alarm(app: str, agent: str) -> str:

@@ -335,15 +335,19 @@ def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) 
     processes = [request.fenced_by for request in requests]
     fenced = {process for process in processes if process is not None}
     lease_is_good: dict[str, bool] = {}
-    claiming: dict[str, str] = {}
+    passing: dict[str, str] = {}
     if notifies:
-        claiming = {one.process: one.app for one in requests if one.claims and isinstance(one, ClaimRuns)}
+        passing = {
+            process: request.gate
+            for request, process in zip(requests, processes, strict=True)
+            if process is not None and request.gate is not None
+        }
         shut = {app for request in requests if request.may_shut and (app := request.shuts()) is not None}
         if shut:
             yield "shut_gate", [(app,) for app in sorted(shut)]
     if fenced:
         alone = True in [request.may_give_back and request.gives_back() for request in requests]
-        rows = yield from fence(now, sorted(fenced), claiming, alone=alone)
+        rows = yield from fence(now, sorted(fenced), passing, alone=alone)
         lease_is_good = {row[0]: bool(row[1]) for row in rows}
     for number, (request, process) in enumerate(zip(requests, processes, strict=True)):
         if process is not None and not lease_is_good.get(process, False):
@@ -370,20 +374,20 @@ def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) 
 
 
 def fence(
-    now: int | None, processes: Sequence[str], claiming: Mapping[str, str], *, alone: bool
+    now: int | None, processes: Sequence[str], passing: Mapping[str, str], *, alone: bool
 ) -> Transaction[list[Row]]:
     """Which of these processes are alive, and whether their leases are valid. On PostgreSQL, where several processes write at once,
-    claiming ones also pass the gate of their app: the pauses that they read then hold until the commit.
+    those in `passing` also pass the gate of their app: the pauses and the policy that they read then hold until the commit.
     """
     if alone:
-        if claiming:
-            yield "pass_gate", [(app,) for app in sorted(set(claiming.values()))]
+        if passing:
+            yield "pass_gate", [(app,) for app in sorted(set(passing.values()))]
         rows: list[Row] = yield "fence_alone", [(now, process) for process in processes]
         return rows
-    fenced = [(now, process) for process in processes if process not in claiming]
+    fenced = [(now, process) for process in processes if process not in passing]
     found: list[Row] = list((yield "fence", fenced) if fenced else [])
-    if claiming:
-        found += yield "fence_to_claim", [(now, process, claiming[process]) for process in sorted(claiming)]
+    if passing:
+        found += yield "fence_to_claim", [(now, process, passing[process]) for process in sorted(passing)]
     return found
 
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from wakeful.clock import Microseconds
 from wakeful.stores.alarm import Alarm
-from wakeful.stores.database import Database
-from wakeful.stores.journal import Journal
 from wakeful.stores.payloads import BLOB, VALUES, Codec, in_blob
 from wakeful.stores.places import PLACES, Place
 from wakeful.stores.request import Actor, Bulk
@@ -29,6 +27,9 @@ from wakeful.stores.verbs.keeping import (
 )
 from wakeful.stores.verbs.quarantine_room import CutQuarantine
 from wakeful.stores.verbs.sources import ForgetOld
+
+if TYPE_CHECKING:
+    from wakeful.stores.store import DatabaseStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +61,15 @@ class Resealed:
 class Keeper:
     """Finds old rows and removes them."""
 
-    def __init__(self, database: Database, journal: Journal) -> None:
-        self._database = database
-        self._journal = journal
+    def __init__(self, store: DatabaseStore) -> None:
+        self._store = store
+        self._database = store.database
 
     async def time(self) -> Microseconds:
         """The store's own time."""
         return int((await self._database.fetch("read_time", self._database.read_clock()))[0][0])
 
-    async def span(self, table: Literal["runs", "events"]) -> tuple[int, int]:
+    async def span(self, table: Literal["runs", "events", "operations"]) -> tuple[int, int]:
         """The first and the last seq of a table; (0, -1) if it is empty."""
         first, last = (await self._database.fetch(f"span_of_{table}"))[0]
         return (0, -1) if first is None else (first, last)
@@ -126,18 +127,24 @@ class Keeper:
 
     async def remove_families(self, families: list[Family]) -> list[str]:
         """Remove the families that have not changed since they were read. Returns the ids of the removed runs."""
-        gone: list[str] = await self._journal.submit(RemoveFamilies(families))
-        return gone
+        return await self._store.do(RemoveFamilies(families))
 
     async def remove_archived(self, families: list[Family], path: str, *, by: Actor, bulk: Bulk) -> list[str]:
         """As remove_families, on behalf of a person."""
-        gone: list[str] = await self._journal.submit(RemoveArchived(families, path, by=by, bulk=bulk))
-        return gone
+        return await self._store.do(RemoveArchived(families, path, by=by, bulk=bulk))
 
     async def old_events(self, app: str, after: int, upto: int, before: Microseconds) -> list[OldEvent]:
         """Events in a window that were accepted before `before` and have no runs left."""
         rows = await self._database.fetch("old_events", app, after, upto, before)
         return [OldEvent(seq, accepted, bool(had), bool(gone)) for seq, accepted, had, gone in rows]
+
+    async def old_operations(
+        self, app: str, after: int, upto: int, sent: Microseconds, decided: Microseconds | None
+    ) -> list[int]:
+        """The records of who did what, in a window: those about events that are gone, from before `sent`, and the acts of people from
+        before `decided` (None: all of these are kept).
+        """
+        return [row[0] for row in await self._database.fetch("old_operations", app, after, upto, sent, decided)]
 
     async def old_idempotency(
         self, app: str, after: str, before: Microseconds, most: int
@@ -163,18 +170,15 @@ class Keeper:
         return rows[0][0] if rows else None
 
     async def forget_old(self, request: ForgetOld) -> int:
-        gone: int = await self._journal.submit(request)
-        return gone
+        return await self._store.do(request)
 
     async def cut_quarantine(self, request: CutQuarantine) -> int:
         """Cut quarantined inputs that are too old or too many. Returns how many were removed; call again for the rest."""
-        gone: int = await self._journal.submit(request)
-        return gone
+        return await self._store.do(request)
 
     async def remove_traces(self, request: RemoveTraces) -> int:
         """Remove other old rows. Returns how many were removed or emptied."""
-        count: int = await self._journal.submit(request)
-        return count
+        return await self._store.do(request)
 
     # blobs
 
@@ -209,7 +213,7 @@ class Keeper:
         return [row[0] for row in await self._database.fetch("list_ciphers")]
 
     async def change_ciphers(self, enters: list[str], leaves: list[str], *, by: Actor, bulk: Bulk) -> None:
-        await self._journal.submit(ChangeCiphers(enters, leaves, by=by, bulk=bulk))
+        await self._store.do(ChangeCiphers(enters, leaves, by=by, bulk=bulk))
 
     async def older_processes(self, needs: int) -> list[Row]:
         """(id, host, pid, …) of living processes whose code does not know a migration."""
@@ -239,7 +243,7 @@ class Keeper:
                     payloads = [(query, row) for query, row, _ in part]
                     blobs = [blob for _, _, blob in part if blob is not None]
                     told = alarms if start == 0 else []
-                    await self._journal.submit(ResealPayloads(payloads, blobs, told, by=by, bulk=bulk))
+                    await self._store.do(ResealPayloads(payloads, blobs, told, by=by, bulk=bulk))
                 alarmed.update(passed.alarms)
                 passed.payloads = len(changes)
                 yield passed

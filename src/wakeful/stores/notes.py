@@ -10,7 +10,9 @@ The state of a step is readable, and anyone with write access to the database ca
 space. A result never does, because it is JSON that Wakeful wrote. Readers of notes, also those of earlier versions, skip the space.
 
 Effects: their arguments end with one space, and with two if the effect was held when it was opened. Such an effect continues only by a
-person's decision, which is stored as a payload too (`settlement`).
+person's decision, which is stored as a payload too (`settlement`). A result also proves that decision: it is stored by the person who
+gives it, or by the call that the person allowed, and both need the key. A version before migration 0019 stores no `settlement`, so an
+effect that it settled without a result looks like one whose state was changed in the database: a person settles it again.
 """
 
 from __future__ import annotations
@@ -72,8 +74,8 @@ _AFTER: Final[dict[EffectState, frozenset[EffectState]]] = {
 
 
 def unsettled(effect: Effect) -> str | None:
-    """Why an effect's state cannot be what Wakeful stored; None if it can. Only a person's decision, which needs the key to be stored,
-    lets an effect continue that was held when it was opened, or confirms one without a result.
+    """Why it is not known that Wakeful stored an effect's state; None if it is known. Only a person's decision, which needs the key to be
+    stored, lets an effect continue that was held when it was opened, or confirms one without a result.
     """
     if effect.opened_as is None:
         return None
@@ -81,8 +83,9 @@ def unsettled(effect: Effect) -> str | None:
         return f"it is {effect.state}, but a person settled it as {effect.settlement}"
     if effect.settlement is not None:
         return None
-    if effect.opened_as == "held" and effect.state not in {"held", "abandoned"}:
-        return f"it is {effect.state}, but it was held from the start and no person settled it"
-    if effect.state == "confirmed" and effect.result is None:
-        return "it is confirmed without a result, but no person confirmed it"
+    proved = bool(effect.result) and effect.state in {"confirmed", "undone"}  # a genuine result is never empty
+    if effect.opened_as == "held" and effect.state not in {"held", "abandoned"} and not proved:
+        return f"it is {effect.state}, but it was held from the start and no person's decision is stored"
+    if effect.state == "confirmed" and not proved:
+        return "it is confirmed without a result, but no person's decision is stored"
     return None

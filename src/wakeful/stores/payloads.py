@@ -60,7 +60,9 @@ TEXTS = frozenset(
 )
 PAYLOADS = VALUES | TEXTS | {"error"}
 # Policy's answers are Wakeful's own words.
-NO_PAYLOADS = frozenset({("insert_decision", "answer"), ("insert_run_decision", "answer")})
+NO_PAYLOADS = frozenset(
+    {("insert_decision", "answer"), ("insert_run_decision", "answer"), ("page_of_decisions", "answer")}
+)
 
 Places = tuple[tuple[int, str], ...]
 

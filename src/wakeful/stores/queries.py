@@ -75,12 +75,17 @@ _SOURCE = """source.app, source.name, source.kind, source.state, source.cursor, 
 _EFFECT = """effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id as run,
   effect.agent, effect.undoes, effect.once, effect.operation, effect.follows"""
+# What policy needs to judge a stored effect again, in the order of `verbs.policies.EffectToJudge`.
+_JUDGED_EFFECT = """effect.seq, effect.id, effect.root, effect.app, effect.agent, effect.action, effect.reference, effect.arguments,
+  effect.attempt, effect.state, effect.opened_at, effect.rule, effect.policy, run.id as run, run.data, event.key as event, event.envelope
+from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq join wakeful_event event on event.seq = run.event_seq"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
         "{schedule}": _SCHEDULE,
         "{source}": _SOURCE,
         "{effect}": _EFFECT,
+        "{judged_effect}": _JUDGED_EFFECT,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
@@ -91,6 +96,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{schedule}": _SCHEDULE,
         "{source}": _SOURCE,
         "{effect}": _EFFECT,
+        "{judged_effect}": _JUDGED_EFFECT,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",

@@ -99,6 +99,10 @@ class Request(Generic[R]):
             """The process whose lease must be good, or ClaimLost; None: no lease is needed."""
 
         @property
+        def gate(self) -> str | None:
+            """The app whose gate it passes: pauses, halts and the policy that it reads hold until the commit."""
+
+        @property
         def ended(self) -> Claim | None:
             """The run that its agent has no longer after this request."""
 
@@ -112,6 +116,7 @@ class Request(Generic[R]):
 
     else:
         fenced_by = None
+        gate = None
         ended = None
         woken = ()
         rests = False

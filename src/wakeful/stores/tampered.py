@@ -7,6 +7,7 @@ shows the other rows, and a claim takes the other runs. So the payload is replac
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -115,12 +116,28 @@ def held_for_tampering(reason: str | None) -> bool:
     return reason is not None and reason.startswith(BEGINNING)
 
 
-def how_to_go_on(run: str) -> str:
-    """What a person can do about a run that is held for tampering, by the run's id."""
-    return (
+def how_to_go_on(run: str, effect: str | None = None) -> str:
+    """What a person can do about a run that is held for tampering, by the run's id, and the id of the effect that it is held for."""
+    ways = (
         f"Restore the row from a backup, then resume the run: `wakeful replay {run}`. Or end it: `wakeful cancel {run}` undoes "
         f"its effects, `wakeful dead discard {run}` keeps them"
     )
+    if effect is None:
+        return ways
+    return (
+        "If a person settled the effect with an older version of Wakeful, which stores no decision, settle it again with this version, "
+        f"and the run resumes: `wakeful effects confirm {effect}`, `wakeful effects repeat {effect}` or `wakeful effects abandon {effect}`. "
+        f"If no person settled it, its state was changed in the database: find out who can write there. {ways}"
+    )
+
+
+_STATE_OF_EFFECT = re.compile(rf"{BEGINNING}wakeful_effect\.state of id (\S+): ")
+
+
+def effect_to_settle(reason: str | None) -> str | None:
+    """The effect that a run is held for because no person's decision explains its state; None if it is held for another reason."""
+    found = _STATE_OF_EFFECT.match(reason or "")
+    return None if found is None else found[1]
 
 
 def plain(text: str | None) -> str | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from wakeful.errors import did_you_mean
@@ -17,7 +19,7 @@ from wakeful.operations.redo import MANY
 from wakeful.resources import alias_of, resource_of
 from wakeful.resources.declare import Bulk, Resource, Verb
 from wakeful.resources.given import Given, parameters_of
-from wakeful.resources.parameters import UNSET, FromFile, Typed
+from wakeful.resources.parameters import UNSET, FileText, FromFile, Typed
 from wakeful.resources.refusals import Refused
 from wakeful.resources.words import plain
 from wakeful.shell.arguments import APP_HELP, Parser, UsageError, Wrapped, add_json, add_logs, add_store, read_data
@@ -196,7 +198,7 @@ def positionals_of(resource: Resource, offer: Offer) -> list[str]:
 
 
 def positional_help(resource: Resource, offer: Offer) -> str:
-    helps = [f"of the {resource.name}, like {resource.example}"] if offer.of_one else []
+    helps = [f"the {resource.name}, like {resource.example}"] if offer.of_one else []
     helps += [one.help for one in offer.positionals]
     if offer.verb is not None and offer.verb.needs_app == "yes":
         helps.append("APP: file.py, file.py:name or module:name (default: WAKEFUL_APP, else app.py in this folder)")
@@ -230,6 +232,8 @@ def add_option(parser: Parser, one: Given, *, required: bool = False) -> None:
 
 def reader_of(one: Given) -> Callable[[str], Any]:
     def read(text: str) -> Any:
+        if one.param.content:
+            return content_of(text)
         if one.param.file:
             return FromFile(read_data("-" if text == "-" else f"@{text}", what=one.flag, shown=text), text)
         if one.kind == "json":
@@ -427,11 +431,25 @@ def refuse_app_alone(resource: Resource, offer: Offer, words: Sequence[str]) -> 
 
 def spoken(one: Given, word: str) -> Any:
     """A positional argument. JSON may be read from a file or standard input."""
+    if one.param.content:
+        return word if one.param.or_word and word != "-" and not Path(word).exists() else content_of(word)
     if one.kind != "json":
         return one.text(word)
     if one.param.understood and word != "-" and not word.startswith("@"):
         return Typed(word)
     return read_data(word, what=one.param.said or one.metavar)
+
+
+def content_of(word: str) -> FileText:
+    """The text of a file, or of standard input."""
+    try:
+        text = sys.stdin.read() if word == "-" else Path(word).read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{word}: the file cannot be read: {reason}") from None
+    return FileText(
+        text, "standard input" if word == "-" else Path(word).name, "." if word == "-" else str(Path(word).parent)
+    )
 
 
 def refuse_choice(resource: Resource, offer: Offer, given: dict[str, Any], arguments: argparse.Namespace) -> None:

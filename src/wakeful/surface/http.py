@@ -52,7 +52,9 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def resource_routes(resources: Iterable[Resource], desk_of: DeskOf, settings: ApiSettings) -> list[Route]:
-    """The routes of all resources. Longer paths come first, because a key may contain slashes."""
+    """The routes of all resources. Longer paths come first, because a key may contain slashes; then paths without a key, because a key
+    may be any word.
+    """
     made: list[tuple[str, Route]] = []
     for resource in resources:
         for offer in offers_of(resource):
@@ -61,7 +63,7 @@ def resource_routes(resources: Iterable[Resource], desk_of: DeskOf, settings: Ap
             if offer.bulk is not None:
                 many = answering_many(offer, desk_of, settings)
                 made.append(_route(resource, offer, many, many=True))
-    return [route for _, route in sorted(made, key=lambda one: -one[0].count("/"))]
+    return [route for _, route in sorted(made, key=lambda one: (-one[0].count("/"), one[0].count("{")))]
 
 
 def _route(resource: Resource, offer: Offer, handler: Handler, *, many: bool = False) -> tuple[str, Route]:

@@ -68,7 +68,8 @@ class Offer:
 def offers_of(resource: Resource) -> tuple[Offer, ...]:
     """All offers of a resource, in the order of its help."""
     return tuple(
-        replace(one, code=resource.code or (None if one.verb is None else one.verb.code)) for one in _offers(resource)
+        replace(one, code=resource.code or (one.verb.code if one.verb else one.reading.code if one.reading else None))
+        for one in _offers(resource)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import TypeAdapter
@@ -11,8 +11,10 @@ from wakeful.http.change import NOTE_LIMIT
 from wakeful.http.schema import Json, answer, listing, object_of, operator, problems, reference
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Bulk, Page, Resource, Verb
+from wakeful.resources.fields import IN_PLACE
 from wakeful.resources.given import Given, parameters_of, returned_by
 from wakeful.surface.acting import member_of
+from wakeful.surface.examples import example_of
 from wakeful.surface.offers import Offer, offers_of, path_of
 
 TEXT: Json = {"type": ["string", "null"], "minLength": 1, "maxLength": NOTE_LIMIT}
@@ -24,13 +26,11 @@ RATE: Json = {
     "description": "Rate limit, such as 20/s, or max",
     "examples": ["20/s"],
 }
-MOMENT = "2026-08-01T08:00:00Z"
 REFERENCE = "#/components/schemas/{model}"
 
 
 def resource_paths(resources: Iterable[Resource]) -> Json:
-    """Every path, with an example of its answer."""
-    resources = list(resources)
+    """Every path. `with_examples` adds the examples of answers."""
     paths: dict[str, Json] = {}
     for resource in resources:
         for offer in offers_of(resource):
@@ -39,24 +39,53 @@ def resource_paths(resources: Iterable[Resource]) -> Json:
             if offer.bulk is not None and offer.verb is not None:
                 method, path = path_of(resource, offer, many=True)
                 paths.setdefault(path, {})[method.lower()] = bulk_operation(resource, offer, offer.verb, offer.bulk)
-    return with_examples(paths, resource_schemas(resources))
+    return paths
 
 
 def resource_schemas(resources: Iterable[Resource]) -> Json:
     """A schema for each view, by class name."""
-    views: dict[str, Any] = {}
-    whole: Json = {}
+    views: list[type] = []
+    found: Json = {}
+    resources = list(resources)
     for resource in resources:
         for view in views_of(resource):
             if resource.in_place:
-                whole[view.__name__] = whole_schema(view)
+                found[view.__name__] = whole_schema(view)
             else:
-                views[getattr(view, "__name__", str(view))] = view
+                views.append(view)
+    found |= view_schemas(views)  # a view that another noun also returns uses the part names defined there
+    for resource in resources:
+        for view in (resource.view, returned_by(resource.show.find) if resource.show is not None else None):
+            key = found.get(getattr(view, "__name__", ""), {}).get("properties", {}).get(resource.key, {})
+            if key.get("type") == "string":
+                key.setdefault("examples", [resource.example])
+    return found
+
+
+def view_schemas(views: Iterable[type]) -> Json:
+    """A schema for each view and for each of its parts that has a name in the document."""
     serialization: Literal["serialization"] = "serialization"
-    asked = [(name, serialization, TypeAdapter(view)) for name, view in views.items()]
+    by_name: dict[str, TypeAdapter[Any]] = {view.__name__: TypeAdapter(view) for view in views}
+    asked = [(name, serialization, adapter) for name, adapter in by_name.items()]
     _, made = TypeAdapter.json_schemas(asked, ref_template=REFERENCE)
-    # A view that another noun also returns uses the part names defined there.
-    return whole | {name: {"required": [], **tidy(schema)} for name, schema in made.get("$defs", {}).items()}
+    parts = made.get("$defs", {})
+    found = {name: {"required": [], **tidy(placed(schema, parts))} for name, schema in parts.items()}
+    used = set(by_name)
+    while more := {one for name in used for one in references_of(found[name])} - used:
+        used |= more
+    return {name: schema for name, schema in found.items() if name in used}
+
+
+def references_of(schema: Any) -> Iterator[str]:
+    """The names of the schemas that a schema refers to."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"].rpartition("/")[2]
+        for inner in schema.values():
+            yield from references_of(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from references_of(inner)
 
 
 def views_of(resource: Resource) -> list[Any]:
@@ -72,7 +101,7 @@ def views_of(resource: Resource) -> list[Any]:
         if verb.plan is not None:
             found.append(returned_by(verb.plan))
         if verb.bulk is not None:
-            found += [one for one in (verb.bulk.view, verb.bulk.both) if one is not None]
+            found.append(verb.bulk.view)
     return [one for one in found if isinstance(one, type)]
 
 
@@ -93,7 +122,7 @@ def operation_of(resource: Resource, offer: Offer) -> Json:
         return described | verb_parts(offer, offer.verb, key)
     parameters = [*key, *(query_parameter(one) for one in (*offer.which, *offer.takes))]
     statuses = ["401", "421", "503"] + (["400"] if offer.which or offer.takes or not offer.of_one else [])
-    statuses += ["404"] if offer.of_one else []
+    statuses += ["404"] if offer.of_one or offer.kind == "reading" else []
     statuses += ["409"] if offer.which else []
     return described | {
         "parameters": parameters,
@@ -142,7 +171,7 @@ def verb_parts(offer: Offer, verb: Verb, key: list[Json]) -> Json:
     return {
         "security": [{"token": []}],
         "parameters": [*key, *(query_parameter(one) for one in offer.which), operator()],
-        "requestBody": body_schema(fields, needed),
+        "requestBody": body_schema(fields, needed, verb.example or {}),
         "responses": {"200": answer("Done", done), **problems(*sorted(statuses))},
     }
 
@@ -153,9 +182,6 @@ def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> 
     fields |= {**outside, "plan": PLAN, "rate": RATE, "yes": YES}
     if verb.note:
         fields["note"] = NOTE
-    counted = object_of({bulk.done: {"type": "integer"}, "left": {"type": "integer"}}, bulk.done, "left")
-    done = counted if bulk.view is None else {"anyOf": [counted, answered(bulk.view)]}
-    done = done if bulk.both is None else answered(bulk.both)
     statuses = {"400", "401", "403", "404", "409", "413", "421", "503", *verb.statuses}
     return {
         "operationId": bulk.operation or f"{verb.name}_{resource.plural}".replace(" ", "_"),
@@ -163,8 +189,8 @@ def bulk_operation(resource: Resource, offer: Offer, verb: Verb, bulk: Bulk) -> 
         "tags": [resource.plural],
         "security": [{"token": []}],
         "parameters": [operator()],
-        "requestBody": body_schema(fields, []),
-        "responses": {"200": answer("Done", done), **problems(*sorted(statuses))},
+        "requestBody": body_schema(fields, [], {bulk.inside: filter_example(bulk)}),
+        "responses": {"200": answer("Done", answered(bulk.view)), **problems(*sorted(statuses))},
     }
 
 
@@ -176,9 +202,23 @@ def chosen_schema(bulk: Bulk, *, alone: bool) -> Json:
     return {**schema, **kind, "additionalProperties": False, "description": "Filter that selects the items"}
 
 
-def body_schema(fields: Json, needed: list[str]) -> Json:
+def filter_example(bulk: Bulk) -> Json:
+    """A filter with the first of the parameters that select items, and the required ones."""
+    inside = [one for one in parameters_of(bulk.plan) if not one.param.outside]
+    return {
+        one.http: example_of(field_schema(one), {}, one.name)
+        for one in inside
+        if one.required or one.name == bulk.some[0]
+    }
+
+
+def body_schema(fields: Json, needed: list[str], example: Mapping[str, Any]) -> Json:
+    """The body of a verb. Its example has the required fields, those of `example`, and a note."""
     schema = {**object_of(fields, *needed), "additionalProperties": False}
-    return {"required": bool(needed), "content": {"application/json": {"schema": schema}}}
+    shown = {name: example_of(fields[name], {}, name) for name in needed} | dict(example)
+    if "note" in fields:
+        shown.setdefault("note", example_of(fields["note"], {}, "note"))
+    return {"required": bool(needed), "content": {"application/json": {"schema": schema, "example": shown}}}
 
 
 def key_parameter(resource: Resource) -> Json:
@@ -217,7 +257,8 @@ def field_schema(one: Given) -> Json:
             kind = "string" if one.required else ["string", "null"]
             schema |= {"type": kind, "minLength": 1, "maxLength": one.param.most or NOTE_LIMIT}
         case "json":
-            schema |= {} if one.param.shape is None else {"type": one.param.shape}
+            free = {"additionalProperties": True} if one.param.shape == "object" else {}
+            schema |= {} if one.param.shape is None else {"type": one.param.shape, **free}
     if one.param.nullable and isinstance(schema.get("type"), str):
         schema["type"] = [schema["type"], "null"]
         if "enum" in schema:
@@ -240,27 +281,28 @@ def schema_of(view: Any) -> Json:
     """The schema of a type, inlined."""
     if get_origin(view) is list:
         return {"type": "array", "items": answered(get_args(view)[0])}
-    made: Json = tidy(TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE))
-    made.pop("$defs", None)
-    return made
+    made = TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE)
+    found: Json = tidy(placed(made, made.pop("$defs", {})))
+    return found
 
 
 def whole_schema(view: Any) -> Json:
     """The schema of a view with the schemas of its parts inlined."""
     made = TypeAdapter(view).json_schema(mode="serialization", ref_template=REFERENCE)
-    parts = made.pop("$defs", {})
-
-    def placed(schema: Any) -> Any:
-        if isinstance(schema, list):
-            return [placed(one) for one in schema]
-        if not isinstance(schema, dict):
-            return schema
-        inner = parts[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else {}
-        own = {name: value for name, value in schema.items() if name != "$ref"}
-        return {name: placed(value) for name, value in (inner | own).items()}
-
-    whole: Json = tidy(placed(made))
+    whole: Json = tidy(placed(made, made.pop("$defs", {}), all_of_them=True))
     return whole
+
+
+def placed(schema: Any, parts: Json, *, all_of_them: bool = False) -> Any:
+    """The schema with the parts that are marked `InPlace`, or all of them, instead of references to them."""
+    if isinstance(schema, list):
+        return [placed(one, parts, all_of_them=all_of_them) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner, own = {}, {name: value for name, value in schema.items() if name != IN_PLACE}
+    if "$ref" in own and (all_of_them or schema.get(IN_PLACE)):
+        inner = parts[own.pop("$ref").rpartition("/")[2]]
+    return {name: placed(value, parts, all_of_them=all_of_them) for name, value in (inner | own).items()}
 
 
 def tidy(schema: Any) -> Any:
@@ -281,44 +323,9 @@ def tidy(schema: Any) -> Any:
         (other,) = [one for one in choices if one != {"type": "null"}]
         if isinstance(other.get("type"), str):
             del made["anyOf"]
+            if "const" in other:  # null does not match a constant
+                other = {"enum": [other["const"]], **{name: one for name, one in other.items() if name != "const"}}
             if "enum" in other:
                 other = {**other, "enum": [*other["enum"], None]}
             made = {**other, "type": [other["type"], "null"], **made}
     return made
-
-
-def example_of(schema: Json, schemas: Mapping[str, Json]) -> Any:
-    """An example that fits a schema, for readers of the document."""
-    if "$ref" in schema:
-        return example_of(schemas[schema["$ref"].rpartition("/")[2]], schemas)
-    if schema.get("examples"):
-        return schema["examples"][0]
-    if schema.get("anyOf"):
-        return example_of(schema["anyOf"][0], schemas)
-    if schema.get("enum"):
-        return schema["enum"][0]
-    kind = schema.get("type")
-    kind = kind[0] if isinstance(kind, list) else kind
-    match kind:
-        case "object":
-            return {name: example_of(inner, schemas) for name, inner in schema.get("properties", {}).items()}
-        case "array":
-            return [example_of(schema.get("items", {}), schemas)]
-        case "string":
-            return MOMENT if schema.get("format") == "date-time" else "…"
-        case "integer" | "number":
-            return schema.get("minimum", 1)
-        case "boolean":
-            return False
-        case _:
-            return None
-
-
-def with_examples(paths: Json, schemas: Mapping[str, Json]) -> Json:
-    """Add an example to the schema of each answer."""
-    for item in paths.values():
-        for operation in item.values():
-            content = operation["responses"]["200"]["content"]["application/json"]
-            schema = content["schema"]
-            content["example"] = example_of(schema, schemas)
-    return paths

@@ -34,7 +34,7 @@ from wakeful.surface.acting import (
 from wakeful.surface.offers import Offer
 from wakeful.surface.table import look_of, print_all, print_listing
 
-SOME_REFUSED = 1
+SOME_REFUSED = FAILED = 1
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ async def perform(resource: Resource, offer: Offer, asked: Asked) -> int:
         show()
         for aside in asides:
             say(aside)
-    return 0
+    return FAILED if offer.verb is not None and offer.verb.failed is not None and offer.verb.failed(answer) else 0
 
 
 async def perform_several(resource: Resource, offer: Offer, asked: Asked) -> int:
@@ -230,12 +230,22 @@ async def desk_for(verb: Verb | None, asked: Asked) -> AsyncIterator[Desk]:
             yield Desk(runtime.reader, by, runtime.store, note, side_of(runtime, asked.code or ""))
         return
     side = looked_at(asked.app)
-    if verb is None or asked.plan:
+    if verb is not None and verb.storeless is not None and verb.storeless(asked.given):
+        yield Desk(Storeless(), by, note=note, code=side)
+        return
+    if verb is None or asked.plan or verb.scope == "read":
         async with reading(asked.url) as reads:
             yield Desk(reads, by, note=note, code=side, story=story)
         return
     async with changing(asked.url) as store:
         yield Desk(Reads(store.database), by, store, note, side)
+
+
+class Storeless(Reads):
+    """Stands for the store in a command that needs none."""
+
+    def __init__(self) -> None:
+        """There is no database to read."""
 
 
 async def story(reads: Reads, identifier: str) -> Mapping[str, Any] | None:

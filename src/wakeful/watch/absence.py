@@ -104,7 +104,9 @@ class WatchedSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict. `due_at`: when it would be overdue. `told`: another part of Wakeful raises the alarm about this."""
+    """A verdict. `due_at`: when it would be overdue. `told`: another part of Wakeful raises the alarm about this. `cause`: the facts of an
+    absence; while they stay the same, it is the same absence, independent of its words.
+    """
 
     state: Literal["met", "pending", "absent", "excused"]
     reason: str
@@ -112,10 +114,11 @@ class Judged:
     met_at: Microseconds | None = None
     due_at: Microseconds | None = None
     told: bool = False
+    cause: tuple[object, ...] = ()
 
 
-def absent(kind: Kind, reason: str) -> Judged:
-    return Judged("absent", reason, kind)
+def absent(kind: Kind, reason: str, *cause: object) -> Judged:
+    return Judged("absent", reason, kind, cause=cause)
 
 
 def pending(reason: str, due_at: Microseconds | None) -> Judged:
@@ -132,13 +135,14 @@ def judge_run(
     name = f"run {run.id}"
     match run.state:
         case "done" if output and not run.has_output:
-            return absent("no-output", f"{name} of agent {run.agent} is done, but returned nothing")
+            return absent("no-output", f"{name} of agent {run.agent} is done, but returned nothing", run.id)
         case "done":
             return Judged("met", f"{name} is done", met_at=run.finished_at)
         case "dead":
-            return absent("failed", f"{name} of agent {run.agent} failed{_because(run.reason)}: `wakeful why {run.id}`")
+            reason = f"{name} of agent {run.agent} failed{_because(run.reason)}: `wakeful why {run.id}`"
+            return absent("failed", reason, run.id, run.finished_at)
         case "denied":
-            return absent("skipped", f"policy denied {name} of agent {run.agent}{_because(run.reason)}")
+            return absent("skipped", f"policy denied {name} of agent {run.agent}{_because(run.reason)}", run.id)
         case "cancelled":
             return Judged("excused", f"{name} was cancelled{_because(run.reason)}")
     limit = starts_by if run.started_at is None else ends_by
@@ -147,28 +151,30 @@ def judge_run(
     return absent(*_held_up(run))
 
 
-def _held_up(run: RunFacts) -> tuple[Kind, str]:
-    """Why a run is not as far as it should be."""
+def _held_up(run: RunFacts) -> tuple[Kind, str, str, object]:
+    """Why a run is not as far as it should be: the kind, the words, and the facts."""
     name = f"run {run.id} of agent {run.agent}"
     if run.state == "parked":
-        return "parked", f"{name} is parked: {_dependency(run)}"
+        return "parked", f"{name} is parked: {_dependency(run)}", run.id, run.parked_for
     if run.state == "held":
-        return "parked", f"{name} is held for a person{_because(run.reason)}: `wakeful why {run.id}`"
+        return "parked", f"{name} is held for a person{_because(run.reason)}: `wakeful why {run.id}`", run.id, "held"
     if run.paused_by is not None and run.state == "ready":
-        return "parked", f"{name} waits because {run.paused_by} paused it: `wakeful resume {run.agent}`"
+        reason = f"{name} waits because {run.paused_by} paused it: `wakeful resume {run.agent}`"
+        return "parked", reason, run.id, f"paused by {run.paused_by}"
     if run.started_at is None:
         why = "no living process has its agent" if run.workers == 0 else "it is not its turn yet"
-        return "not-fired", f"{name} was created at {to_text(run.created_at)} and has not started: {why}"
+        reason = f"{name} was created at {to_text(run.created_at)} and has not started: {why}"
+        return "not-fired", reason, run.id, run.workers == 0
     began = f"{name} started at {to_text(run.started_at)} and is not over"
     match run.state:
         case "waiting":
-            return "too-long", f"{began}: it waits{_because(run.reason)}"
+            return "too-long", f"{began}: it waits{_because(run.reason)}", run.id, None
         case "ready" if run.workers == 0:
-            return "too-long", f"{began}: no living process has its agent"
+            return "too-long", f"{began}: no living process has its agent", run.id, None
         case "ready":
-            return "too-long", f"{began}: it is to be retried{_because(run.reason)}"
+            return "too-long", f"{began}: it is to be retried{_because(run.reason)}", run.id, None
         case _:
-            return "too-long", began
+            return "too-long", began, run.id, None
 
 
 def _dependency(run: RunFacts) -> str:
@@ -228,7 +234,8 @@ def judge_schedule(facts: WatchedSchedule, now: Microseconds) -> Judged:
             if facts.workers == 0
             else "no process has fired it: see the log of its process"
         )
-        return absent("not-fired", f"its occurrence {to_text(occurrence)} is due, but {who}")
+        reason = f"its occurrence {to_text(occurrence)} is due, but {who}"
+        return absent("not-fired", reason, occurrence, facts.workers == 0)
     verdict = _last_of(facts, now)
     due = [moment for moment in (verdict.due_at, overdue_at) if moment is not None]
     return replace(verdict, due_at=min(due, default=None))
@@ -240,7 +247,7 @@ def _last_of(facts: WatchedSchedule, now: Microseconds) -> Judged:
         reason = f"its occurrence {to_text(last.at)} was missed{_because(last.reason)}"
         return Judged("absent", reason, "not-fired", told=True)
     if last is not None and last.state == "skipped" and (last.reason or "").startswith("denied"):
-        return absent("skipped", f"its occurrence {to_text(last.at)} was {last.reason}")
+        return absent("skipped", f"its occurrence {to_text(last.at)} was {last.reason}", last.at)
     if run is None or facts.last_at is None:
         return pending("no occurrence of it was due yet", None)
     began = run.started_at if run.started_at is not None else run.created_at
@@ -282,9 +289,10 @@ def judge_admitted(one: Admitted, within: Microseconds, now: Microseconds, *, ou
             one.run, now, starts_by=one.run.created_at + within, ends_by=one.run.created_at + within, output=output
         )
     if one.state == "denied":
-        return absent("skipped", f"the event of {to_text(one.at)} was denied{_because(one.reason)}")
+        return absent("skipped", f"the event of {to_text(one.at)} was denied{_because(one.reason)}", one.at)
     if one.state == "expired":
-        return absent("not-fired", f"the event of {to_text(one.at)} expired before its run began{_because(one.reason)}")
+        reason = f"the event of {to_text(one.at)} expired before its run began{_because(one.reason)}"
+        return absent("not-fired", reason, one.at)
     return None
 
 
@@ -298,7 +306,7 @@ def judge_every(
     if why is not None and why.state == "absent":
         return why
     when = f"since {to_text(last)}" if last is not None else f"at all, since it is expected ({to_text(since)})"
-    return absent("not-fired", f"no {what} {when}; one is due every {readable(span)}")
+    return absent("not-fired", f"no {what} {when}; one is due every {readable(span)}", last, since)
 
 
 def judge_by(
@@ -328,9 +336,9 @@ def judge_by(
     if not owed or bisect_right(arrivals, now) > bisect_right(arrivals, last):
         return _met(what, met_at, upcoming)
     if why is not None and why.state == "absent":
-        return why
+        return replace(why, cause=(*why.cause, last))
     never = "and there was never one" if met_at is None else f"and the last one came at {to_text(met_at)}"
-    return absent("not-fired", f"no {what} by {to_text(last)}, {never}")
+    return absent("not-fired", f"no {what} by {to_text(last)}, {never}", last)
 
 
 def _met(what: str, met_at: Microseconds | None, due_at: Microseconds | None) -> Judged:
@@ -377,7 +385,8 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Judg
             return Judged("met", f"{who} has it, and it is {facts.state}", met_at=facts.read_at)
         if now < looked + SILENT_SOURCE:
             return Judged("met", f"{who} reads it", met_at=facts.read_at, due_at=looked + SILENT_SOURCE)
-        return absent("not-read", f"{who} has it, but has not looked since {to_text(looked)}: see its log")
+        reason = f"{who} has it, but has not looked since {to_text(looked)}: see its log"
+        return absent("not-read", reason, facts.host, facts.pid, looked)
     ended = now + facts.left if facts.left is not None else facts.read_at or 0
     if now < ended + TAKEN_OVER_WITHIN:
         return pending(f"{who} is dead; another process may take it over", ended + TAKEN_OVER_WITHIN)
@@ -385,7 +394,7 @@ def judge_source(facts: SourceFacts, now: Microseconds, *, workers: int) -> Judg
         f"{who} had it and is dead, and no other process took it over: start a worker that has its trigger. If the trigger "
         f"was removed from the code: `wakeful sources forget {facts.name}`"
     )
-    return Judged("absent", reason, "not-read", told=not workers)
+    return Judged("absent", reason, "not-read", told=not workers, cause=(facts.host, facts.pid))
 
 
 def judge_served(
@@ -404,4 +413,4 @@ def judge_served(
         f"no server has answered its requests since {to_text(ended)}, when {who} died: start `wakeful serve APP` again. If it was "
         f"removed from the code: `wakeful sources forget {name}`"
     )
-    return Judged("absent", reason, "not-read", told=not workers)
+    return Judged("absent", reason, "not-read", told=not workers, cause=(last.host, last.pid))

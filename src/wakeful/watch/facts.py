@@ -94,8 +94,8 @@ class Facts:
             for app, at, by, note in await self._database.fetch("list_retired")
         }
 
-    async def alarms(self, app: str) -> dict[str, str]:
-        """The open alarms about expectations: keys and texts."""
+    async def alarms(self, app: str) -> dict[str, str | None]:
+        """The open alarms about expectations: keys and causes. None: an older version raised it last, and stored no cause."""
         return {row[0]: row[1] for row in await self._database.fetch("alarms_of_watching", app)}
 
     async def has_work_to_come(self, app: str) -> bool:

@@ -2,7 +2,7 @@
 
     waiting/APP/AGENT    a run is ready but does not start; the text says what holds it back
     blocked/APP/AGENT    runs wait behind dead letters of their key
-    delivery/…/late      the next message of a channel has not gone out; the outbox also raises it when a try fails
+    delivery/…/late      the next delivery to a channel is late; the outbox also raises it when a try fails
     lag/APP/SOURCE       the events of a source are older than they should be
 
 Only the first in each line is read, found by an index: the number that waits behind it costs nothing.
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from wakeful.clock import SECOND, Microseconds, readable, to_text
 from wakeful.output.outbox import LATE
 from wakeful.rate import Rate
-from wakeful.stores.alarm import Alarm, late_alarm
+from wakeful.stores.alarm import Alarm, cause_of, late_alarm
 from wakeful.stores.transaction import Fetcher, Row
 from wakeful.stores.verbs.failing import OPERATOR
 
@@ -54,18 +55,25 @@ class StartFacts:
     crashes: int = 0
 
 
-def held_back_by(agent: str, hold: StartFacts, within: Microseconds, now: Microseconds) -> str | None:
-    """What keeps a run of the agent from starting, in words, with what to do. None: its limits explain it, and its runs
-    progress.
+class HeldBack(NamedTuple):
+    """What keeps a run from starting: the facts, and the words, with what to do."""
+
+    cause: tuple[object, ...]
+    words: str
+
+
+def held_back_by(agent: str, hold: StartFacts, within: Microseconds, now: Microseconds) -> HeldBack | None:
+    """What keeps a run of the agent from starting. None: its limits explain it, and its runs progress.
 
     In the order of a claim: a pause, no worker, the rate, the concurrency. Otherwise the workers are busy.
     """
     if hold.paused_by == PAUSED_BY_ITSELF:
         return None  # that pause has its own alarm
     if hold.paused_by is not None:
-        return f"the agent is paused by {hold.paused_by}; `wakeful resume {agent}` resumes it"
+        words = f"the agent is paused by {hold.paused_by}; `wakeful resume {agent}` resumes it"
+        return HeldBack(("paused", hold.paused_by), words)
     if hold.workers == 0:
-        return "no living process has the agent; start one with `wakeful worker APP`"
+        return HeldBack(("no worker",), "no living process has the agent; start one with `wakeful worker APP`")
     if hold.coming_back_at is not None:
         return None  # a person set this rate
     if hold.rate is not None and hold.starts >= hold.rate.most:
@@ -75,14 +83,19 @@ def held_back_by(agent: str, hold: StartFacts, within: Microseconds, now: Micros
         if moves:
             return None
         since = "" if hold.first_claimed_at is None else f", the first since {to_text(hold.first_claimed_at)}"
-        return (
+        words = (
             f"its concurrency of {hold.concurrency} is used up by runs that do not end{since}; "
             f"`wakeful runs --agent {agent} --state running` lists them"
         )
+        return HeldBack(("concurrency", hold.first_claimed_at), words)
     if hold.crashes > 1:
-        return f"it was in flight in {hold.crashes} processes that died, so it must run alone, when nothing else runs in a process"
+        words = (
+            f"it was in flight in {hold.crashes} processes that died, so it waits for a process that runs nothing else"
+        )
+        return HeldBack(("crashes", hold.crashes), words)
     busy = f"{hold.running} of its runs are running" if hold.running else "none of its runs is running"
-    return f"no limit holds it back, and {busy}: the workers are busy with other runs, or stuck; start more workers, or see their logs"
+    words = f"no limit holds it back, and {busy}: the workers are busy with other runs, or stuck; start more workers, or see their logs"
+    return HeldBack(("busy",), words)
 
 
 async def look_for_overdue(
@@ -100,15 +113,19 @@ async def look_for_overdue(
             continue
         if "" in pauses:  # one cause, one alarm
             text = f"the whole app {app} is paused by {pauses['']}, and run {run} of agent {name} has been ready since {to_text(ready_at)}"
-            found.alarms = [Alarm(app, f"waiting/{app}/all", f"{text}; `wakeful resume all` resumes it")]
+            text += "; `wakeful resume all` resumes it"
+            found.alarms = [Alarm(app, f"waiting/{app}/all", text, cause=cause_of(pauses[""], run, ready_at))]
             break
         hold = await _hold(database, app, name, workers.get(name, 0), crashes, pauses.get(name))
         if not hold.workers and await _is_open(database, f"agent/{app}/{name}"):
             continue  # the process that started last has raised the alarm that the app does not have it
-        words = held_back_by(name, hold, within, now)
-        if words is not None:
-            text = f"run {run} of agent {name} has been ready since {to_text(ready_at)} and has not started: {words}"
-            found.alarms.append(Alarm(app, f"waiting/{app}/{name}", text, name, owner))
+        held = held_back_by(name, hold, within, now)
+        if held is not None:
+            text = (
+                f"run {run} of agent {name} has been ready since {to_text(ready_at)} and has not started: {held.words}"
+            )
+            cause = cause_of(run, ready_at, *held.cause)
+            found.alarms.append(Alarm(app, f"waiting/{app}/{name}", text, name, owner, cause=cause))
     for name, owner, declared, run, key, died_at in await database.fetch("blocked_heads", app, LOOKED_AT):
         within = STARTS_WITHIN if declared is None else declared
         if within and now - (died_at or 0) > within:
@@ -143,18 +160,18 @@ async def _hold(
 def _blocked(app: str, agent: str, owner: str | None, run: str, key: str, died_at: Microseconds) -> Alarm:
     text = (
         f"runs of agent {agent} with key {key!r} wait behind run {run}, a dead letter since {to_text(died_at)}. "
-        f"`wakeful replay {run}` tries it again, `wakeful dead discard {run}` lets the next one go"
+        f"`wakeful replay {run}` resumes it, `wakeful dead discard {run}` lets the runs behind it pass"
     )
-    return Alarm(app, f"blocked/{app}/{agent}", text, agent, owner)
+    return Alarm(app, f"blocked/{app}/{agent}", text, agent, owner, cause=cause_of(run, died_at))
 
 
 def _late(
     app: str, channel: str, delivery: str, committed_at: Microseconds, agent: str, owner: str | None, holder: str | None
 ) -> Alarm:
-    who = "no process delivers to it now" if holder is None else f"process {holder} has it"
+    who = "no process delivers to this channel now" if holder is None else f"process {holder} delivers to this channel"
     text = (
-        f"channel {channel}: delivery {delivery} was committed at {to_text(committed_at)} and has not gone out; {who}, and those "
-        f"behind it wait. `wakeful deliveries show {delivery}` shows its errors"
+        f"channel {channel}: delivery {delivery} was committed at {to_text(committed_at)} and is still pending; {who}, and the "
+        f"deliveries behind it wait. `wakeful deliveries show {delivery}` shows its errors"
     )
     return Alarm(app, late_alarm(app, channel), text, agent, owner)
 
@@ -166,6 +183,9 @@ def lagging(app: str, row: Row, now: Microseconds) -> Alarm | None:
     fresh = event_at is not None and now - event_at <= LAG_IS_FRESH
     if not within or state != "reading" or lag <= within or not fresh or now - since <= within:
         return None
-    more = f", and {behind:,} more are known to wait" if behind else ""
-    text = f"{kind} {name} brings events over {readable(within)} old{more}: it has been read since {to_text(since)} and does not catch up"
-    return Alarm(app, f"lag/{app}/{name}", text, owner=owner)
+    more = f", and {behind:,} more wait" if behind else ""
+    text = (
+        f"events of {kind} {name} are more than {readable(within)} old when they are read{more}: it has been read since "
+        f"{to_text(since)} and does not catch up"
+    )
+    return Alarm(app, f"lag/{app}/{name}", text, owner=owner, cause=cause_of(since))

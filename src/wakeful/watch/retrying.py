@@ -19,7 +19,7 @@ from pydantic_core import from_json
 from wakeful.clock import SECOND, Microseconds
 from wakeful.clock import to_second as time_text
 from wakeful.errors import EncryptionKeyMissing, PayloadMissing
-from wakeful.stores.alarm import Alarm
+from wakeful.stores.alarm import Alarm, cause_of
 from wakeful.stores.transaction import Fetcher
 
 TOLD_AFTER: Microseconds = 300 * SECOND
@@ -78,8 +78,8 @@ def read(agent: str, name: str, stored: str | None, owner: str | None) -> Retrie
 
 
 def alarms_of(app: str, found: Iterable[Retried], now: Microseconds) -> list[Alarm]:
-    """One alarm for each agent and place. The text stays the same while the oldest run waits, so that it is not sent
-    again.
+    """One alarm for each agent and place. Its cause stays the same while the oldest run waits for the same class of error, so that it is
+    not raised again.
     """
     oldest: dict[tuple[str, str, bool], Retried] = {}
     for one in found:
@@ -100,4 +100,5 @@ def alarm_of(app: str, one: Retried) -> Alarm:
             f"agent {one.agent}: {one.what} has been failing since {since} ({one.error}). It is retried every few minutes{until}; "
             "its runs continue by themselves when it works again"
         )
-    return Alarm(app, f"{kind}/{app}/{one.agent}/{one.what}", text, one.agent, one.owner)
+    cause = cause_of(one.since, one.error.partition(":")[0])
+    return Alarm(app, f"{kind}/{app}/{one.agent}/{one.what}", text, one.agent, one.owner, cause=cause)

@@ -88,13 +88,13 @@ class AlarmRaiser:
                 )
 
     async def note_channels_not_declared(self, reads: ReadsDatabase, channels: Collection[str]) -> None:
-        """Raise alarms for messages to channels that were renamed or removed: they would wait for ever."""
+        """Raise alarms for deliveries to channels that were renamed or removed: they would wait for ever."""
         for waiting in await waiting_channels(reads):
             channel, count = waiting["channel"], waiting["count"]
             if waiting["app"] == self._app and channel not in channels:
                 self.alarm(
                     f"channel/{self._app}/{channel}",
-                    f"{count} message(s) wait for channel {channel}, which app {self._app} does not have here: was it "
+                    f"{count} {'delivery waits' if count == 1 else 'deliveries wait'} for channel {channel}, which app {self._app} does not have here: was it "
                     "renamed or removed? Declare it again, or discard them: `wakeful deliveries "
                     f"--channel {channel} --state pending` lists them",
                 )

@@ -17,7 +17,7 @@ from wakeful.clock import SECOND, Microseconds, seconds
 from wakeful.errors import StoreUnavailable, WakefulError
 from wakeful.service import Service
 from wakeful.stored_errors import words_of
-from wakeful.stores.alarm import Alarm, absence_alarm, down_alarm
+from wakeful.stores.alarm import Alarm, absence_alarm, cause_of, down_alarm
 from wakeful.stores.request import Doer
 from wakeful.stores.verbs.expectations import FinishLook
 from wakeful.telemetry.outage import note_outage, outage_is_over
@@ -175,7 +175,7 @@ class Watcher(Service):
 def finished_look(
     app: str,
     found: Sequence[Expected],
-    known: dict[str, str],
+    known: dict[str, str | None],
     crew: Crew,
     overdue: Overdue | None = None,
     *,
@@ -190,6 +190,7 @@ def finished_look(
                 app,
                 down_alarm(app),
                 f"no process of app {app} is alive: its schedules do not fire, its sources are not read, and its runs wait",
+                cause=cause_of("down"),
             )
         )
     overdue = overdue or Overdue()
@@ -203,14 +204,20 @@ def finished_look(
     if in_doubt or (crew.died and not is_down):
         kept.add(down_alarm(app))
     over = sorted(key for key in known if key not in kept)
-    # An alarm is not sent again unless its text has changed.
-    fresh = [alarm for alarm in alarms if known.get(alarm.key) != alarm.text]
+    # An open alarm is raised again only for another cause. One that an older version raised gets its cause, and nothing else changes:
+    # if words were compared, two versions side by side would raise it against each other at each look.
+    fresh = [alarm for alarm in alarms if alarm.key not in known or known[alarm.key] not in {None, alarm.cause}]
+    causes = [
+        (alarm.key, alarm.cause)
+        for alarm in alarms
+        if alarm.key in known and known[alarm.key] is None and alarm.cause is not None
+    ]
     met = [
         (one.name, one.met_at)
         for one in found
         if one.kind not in {"schedule", "source"} and one.met_at is not None and one.met_at != one.noted_at
     ]
-    return FinishLook(app, fresh, over, met) if fresh or over or met else None
+    return FinishLook(app, fresh, over, met, causes) if fresh or over or met or causes else None
 
 
 def alarm_of(one: Expected) -> Alarm:
@@ -221,7 +228,8 @@ def alarm_of(one: Expected) -> Alarm:
         raise ValueError(message)
     what = f"{one.kind if one.kind in {'schedule', 'source'} else 'expectation'} {one.name}"
     text = f"{what} ({one.what}): {WORDS[kind]}: {one.verdict.reason}"
-    return Alarm(one.app, absence_alarm(one.app, one.name, kind), text, one.agent, one.owner)
+    key = absence_alarm(one.app, one.name, kind)
+    return Alarm(one.app, key, text, one.agent, one.owner, cause=cause_of(*one.verdict.cause))
 
 
 def keys_of(app: str, name: str) -> Iterable[str]:

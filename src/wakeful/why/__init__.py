@@ -18,16 +18,14 @@ from wakeful.why.expectation import why_expected
 from wakeful.why.reminder import why_reminder
 from wakeful.why.schedule import why_schedule
 from wakeful.why.source import why_source
-from wakeful.why.words import Shown
+from wakeful.why.story import Story
 
 __all__ = ["why"]
 
 
-async def why(reads: Reads, identifier: str) -> Shown | None:
-    """What became of an event (by its id or key), a run, an effect, a delivery or an alarm (by its id or the beginning of it) or a
-    schedule (by its name), and what can be done.
-
-    `{"subject": {"kind", "id"}, "event": …, "admissions": […], "runs": […], "story": [sentences]}`, or None.
+async def why(reads: Reads, identifier: str) -> Story | None:
+    """The story of an event (by its id or key), a run, an effect, a delivery or an alarm (by its id or the beginning of it) or a
+    schedule (by its name), and what can be done. None if nothing has this name.
     """
     desk = looking(reads)
     event, run = await find(desk, identifier)

@@ -8,6 +8,7 @@ from typing import Any
 from wakeful.errors import NotFound
 from wakeful.resources import alarms, runs
 from wakeful.resources.desk import Desk
+from wakeful.why.story import Story, story_about
 from wakeful.why.words import at, number
 
 Shown = Mapping[str, Any]
@@ -15,15 +16,14 @@ SHORTEST_PREFIX = 6
 SHOWN_RUNS = 5
 
 
-async def why_alarm(desk: Desk, identifier: str) -> Shown | None:
+async def why_alarm(desk: Desk, identifier: str) -> Story | None:
     """The story of an alarm, by its key or the beginning of it; None if there is none."""
     alarm = await find_alarm(desk, identifier)
     if alarm is None:
         return None
     ids = await alarms.runs_of(desk, alarm["key"])
     about = [found for one in ids[:SHOWN_RUNS] if (found := await runs.find(desk, one)) is not None]
-    subject = {"kind": "alarm", "id": alarm["key"]}
-    return {"subject": subject, "event": None, "admissions": [], "runs": about, "story": tell_alarm(alarm, ids)}
+    return story_about("alarm", alarm["key"], tell_alarm(alarm, ids), runs=about)
 
 
 async def find_alarm(desk: Desk, identifier: str) -> Shown | None:

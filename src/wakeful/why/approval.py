@@ -5,16 +5,17 @@ from __future__ import annotations
 from wakeful.resources import approvals
 from wakeful.resources.desk import Desk
 from wakeful.why.event import why_known
+from wakeful.why.story import Story, Subject
 from wakeful.why.words import Shown
 
 
-async def why_approval(desk: Desk, identifier: str) -> Shown | None:
+async def why_approval(desk: Desk, identifier: str) -> Story | None:
     """The story of an approval, by its id or the beginning of it; None if there is none."""
     approval = await approvals.find(desk, identifier)
     told = None if approval is None else await why_known(desk, approval["run"])
     if approval is None or told is None:
         return None
-    subject = {"kind": "question", "id": approval["id"]}
+    subject = Subject(kind="question", id=approval["id"])
     return {**told, "subject": subject, "story": [tell_approval(approval), *told["story"]]}
 
 

@@ -7,12 +7,13 @@ from collections import Counter
 from wakeful.clock import Microseconds, readable
 from wakeful.resources import alarms, deliveries, events, runs
 from wakeful.resources.desk import Desk
+from wakeful.why.story import Story, story_about
 from wakeful.why.words import SHOWN_MESSAGES, Shown, at, failure, moment, number, ordinal
 
 DELIVERY_WORDS = ("delivered", "pending", "held", "dead", "discarded")
 
 
-async def why_delivery(desk: Desk, identifier: str) -> Shown | None:
+async def why_delivery(desk: Desk, identifier: str) -> Story | None:
     delivery = await deliveries.find(desk, identifier)
     run = None if delivery is None else await runs.find(desk, delivery["run"])
     event = None if run is None else await events.find(desk, run["event"]["key"])
@@ -21,8 +22,7 @@ async def why_delivery(desk: Desk, identifier: str) -> Shown | None:
     admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]
     story = tell_delivery(delivery, run, event, await desk.reads.time())
     story += await tell_alarms(desk, run["app"], [delivery])
-    subject = {"kind": "delivery", "id": delivery["id"]}
-    return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+    return story_about("delivery", delivery["id"], story, event=event, admissions=admissions, runs=[run])
 
 
 async def tell_alarms(desk: Desk, app: str, deliveries: list[Shown]) -> list[str]:
@@ -41,21 +41,21 @@ def tell_deliveries(deliveries: list[Shown]) -> list[str]:
     if not counts:
         return []
     if set(counts) == {"held"}:
-        return [f"The run has {number(len(deliveries), 'message')} to send, held together with its output."]
+        are = "is" if len(deliveries) == 1 else "are"
+        return [f"The run has {number(len(deliveries), 'delivery')}, which {are} held together with its output."]
     if set(counts) == {"discarded"}:
         were = "was" if len(deliveries) == 1 else "were"
-        return [f"The run had {number(len(deliveries), 'message')} to send, which {were} discarded."]
+        return [f"The run had {number(len(deliveries), 'delivery')}, which {were} discarded."]
     parts = [f"{counts[state]} {state}" for state in DELIVERY_WORDS if counts[state]]
-    verb = "had" if counts["discarded"] else "sent"
-    told = [f"The run {verb} {number(len(deliveries), 'message')}: {', '.join(parts)}."]
+    told = [f"The run has {number(len(deliveries), 'delivery')}: {', '.join(parts)}."]
     dead = [delivery for delivery in deliveries if delivery["state"] == "dead"]
     late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
     told += [
-        f"The message to {one['channel']} ({one['id']}) is dead{as_reason(one)}: {failure(one['error'])}. {what_to_do_with_it(one)}"
+        f"The delivery to {one['channel']} ({one['id']}) is dead{as_reason(one)}: {failure(one['error'])}. {what_to_do_with_it(one)}"
         for one in dead[:SHOWN_MESSAGES]
     ]
     told += [
-        f"The message to {one['channel']} ({one['id']}) failed {number(one['tries'], 'time')} with "
+        f"The delivery to {one['channel']} ({one['id']}) failed {number(one['tries'], 'time')} with "
         f"{failure(one['error'])}; it is retried at {at(one['due_at'])}."
         for one in late[:SHOWN_MESSAGES]
     ]
@@ -69,7 +69,7 @@ def tell_delivery(delivery: Shown, run: Shown, event: Shown, present: Microsecon
     subject = f" about {delivery['subject']}" if delivery["subject"] else ""
     story = [
         (
-            f"Delivery {delivery['id']} is a message{subject} to channel {delivery['channel']}, from run {run['id']} of agent "
+            f"Delivery {delivery['id']}{subject} goes to channel {delivery['channel']}. It comes from run {run['id']} of agent "
             f"{run['agent']}, which handled event {event['id']} of type {event['type']}."
         )
     ]

@@ -9,13 +9,14 @@ from wakeful.resources import effects, events, runs
 from wakeful.resources.desk import Desk
 from wakeful.values import arguments_of
 from wakeful.why.effects import tell_word, what_to_say_of
+from wakeful.why.story import Story, story_about
 from wakeful.why.words import at, failure, in_short, number
 
 Shown = Mapping[str, Any]
 SHOWN_CALL = 300
 
 
-async def why_effect(desk: Desk, identifier: str) -> Shown | None:
+async def why_effect(desk: Desk, identifier: str) -> Story | None:
     """The story of an effect, by its id or the beginning of it; None if there is none."""
     effect = await effects.find(desk, identifier)
     run = None if effect is None else await runs.find(desk, effect["run"])
@@ -23,9 +24,8 @@ async def why_effect(desk: Desk, identifier: str) -> Shown | None:
     if effect is None or run is None or event is None:
         return None
     admissions = [one for one in event["admissions"] if one["agent"] == run["agent"]]
-    subject = {"kind": "effect", "id": effect["id"]}
     story = tell_effect(effect, run, event)
-    return {"subject": subject, "event": event, "admissions": admissions, "runs": [run], "story": story}
+    return story_about("effect", effect["id"], story, event=event, admissions=admissions, runs=[run])
 
 
 def tell_effect(effect: Shown, run: Shown, event: Shown) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wakeful.stores.tampered import held_for_tampering, how_to_go_on
+from wakeful.stores.tampered import effect_to_settle, held_for_tampering, how_to_go_on
 from wakeful.why.words import Shown, at, failure, listed, number, own
 
 
@@ -79,7 +79,7 @@ def tell_word(effect: Shown) -> str:
 def what_to_say(run: Shown) -> list[str]:
     held = [effect for effect in run["effects"] if effect["state"] == "held"]
     if held_for_tampering(run["reason"]):
-        return [f"{how_to_go_on(run['id'])}."]
+        return [f"{how_to_go_on(run['id'], effect_to_settle(run['reason']))}."]
     if not held and run["outcome"] is None:
         return [
             (

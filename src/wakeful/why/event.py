@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.resources import effects, events, runs
@@ -26,6 +27,7 @@ from wakeful.why.run import tell_later, tell_run
 from wakeful.why.schedule import tell_occurrence
 from wakeful.why.source import tell_quarantined, tell_released_from
 from wakeful.why.state import tell_state
+from wakeful.why.story import Story, story_about
 from wakeful.why.words import OUT_OF_BUDGET, Shown, at, number
 
 
@@ -54,7 +56,7 @@ async def refuse_two(desk: Desk, run: Shown, identifier: str) -> None:
         raise NotFound(message)
 
 
-async def story_of(desk: Desk, event: Shown, run: Shown | None, alive: Sequence[Shown]) -> Shown:
+async def story_of(desk: Desk, event: Shown, run: Shown | None, alive: Sequence[Shown]) -> Story:
     """The story of an event with all of its runs; given a run, of that run only."""
     if run is not None:
         told_runs = [run]
@@ -83,11 +85,13 @@ async def story_of(desk: Desk, event: Shown, run: Shown | None, alive: Sequence[
             story += tell_admission(admission)
             if admission["run"] is not None:
                 story.append(tell_removed(admission["run"], admission["agent"]))
-    subject = {"kind": "event", "id": event["id"]} if run is None else {"kind": "run", "id": run["id"]}
-    return {"subject": subject, "event": event, "admissions": event["admissions"], "runs": told_runs, "story": story}
+    stored: dict[str, Any] = {"event": event, "admissions": event["admissions"], "runs": told_runs}
+    if run is None:
+        return story_about("event", event["id"], story, **stored)
+    return story_about("run", run["id"], story, **stored)
 
 
-async def why_known(desk: Desk, identifier: str) -> Shown | None:
+async def why_known(desk: Desk, identifier: str) -> Story | None:
     """The story of a run or an event by its whole id, also of a run that was removed."""
     event, run = await find(desk, identifier)
     if event is None:
@@ -95,13 +99,13 @@ async def why_known(desk: Desk, identifier: str) -> Shown | None:
     return await story_of(desk, event, run, await living(desk))
 
 
-async def why_quarantined(desk: Desk, identifier: str) -> Shown | None:
+async def why_quarantined(desk: Desk, identifier: str) -> Story | None:
     """The story of a quarantined input, by the beginning of its key."""
     found = await input_of(desk, identifier)
     return None if found is None else await why_known(desk, found["key"])
 
 
-async def why_removed(desk: Desk, identifier: str) -> Shown | None:
+async def why_removed(desk: Desk, identifier: str) -> Story | None:
     """The story of a removed run, as long as its event is still stored."""
     rows = await desk.reads.fetch("admission_of_run", identifier.partition(".")[0])
     event = await events.find(desk, rows[0][0]) if rows else None
@@ -110,8 +114,7 @@ async def why_removed(desk: Desk, identifier: str) -> Shown | None:
     agent = rows[0][1]
     story = [*tell_event(event), tell_removed(identifier, agent)]
     admissions = [one for one in event["admissions"] if one["agent"] == agent]
-    subject = {"kind": "run", "id": identifier}
-    return {"subject": subject, "event": event, "admissions": admissions, "runs": [], "story": story}
+    return story_about("run", identifier, story, event=event, admissions=admissions)
 
 
 def tell_event(event: Shown) -> list[str]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from wakeful.resources import expectations
 from wakeful.resources.desk import Desk
+from wakeful.why.story import Story, story_about
 from wakeful.why.words import Shown, at
 
 
-async def why_expected(desk: Desk, name: str) -> Shown | None:
+async def why_expected(desk: Desk, name: str) -> Story | None:
     """The story of the expectations with this name, or None."""
     found = [one for one in await expectations.expectations(desk) if one["name"] == name]
     if not found:
         return None
     story = [sentence for one in found for sentence in tell_expected(one)]
-    subject = {"kind": "expectation", "id": name}
-    return {"subject": subject, "event": None, "admissions": [], "runs": [], "story": story}
+    return story_about("expectation", name, story)
 
 
 def tell_expected(one: Shown) -> list[str]:

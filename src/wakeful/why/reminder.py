@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from wakeful.clock import Microseconds
 from wakeful.resources import reminders
@@ -11,10 +12,11 @@ from wakeful.resources.processes import living
 from wakeful.triggers.calendar_words import in_words
 from wakeful.triggers.zones import zone_named
 from wakeful.why.event import why_known
+from wakeful.why.story import Story, story_about
 from wakeful.why.words import Shown, at, moment, who_takes_it
 
 
-async def why_reminder(desk: Desk, identifier: str) -> Shown | None:
+async def why_reminder(desk: Desk, identifier: str) -> Story | None:
     """The story of a reminder, or None if there is none of that name."""
     reminder = await reminders.find(desk, identifier)
     if reminder is None:
@@ -23,14 +25,10 @@ async def why_reminder(desk: Desk, identifier: str) -> Shown | None:
     alive = await living(desk)
     story = [*tell_making(reminder), *tell_became(reminder, present, alive)]
     told = None if reminder["run"] is None else await why_known(desk, reminder["run"])
-    return {
-        "subject": {"kind": "reminder", "id": reminder["id"]},
-        "reminder": reminder,
-        "event": None if told is None else told["event"],
-        "admissions": [] if told is None else told["admissions"],
-        "runs": [] if told is None else told["runs"],
-        "story": [*story, *([] if told is None else told["story"])],
-    }
+    if told is None:
+        return story_about("reminder", reminder["id"], story, reminder=reminder)
+    stored: dict[str, Any] = {"event": told["event"], "admissions": told["admissions"], "runs": told["runs"]}
+    return story_about("reminder", reminder["id"], [*story, *told["story"]], reminder=reminder, **stored)
 
 
 def tell_making(reminder: Shown) -> list[str]:

@@ -13,6 +13,7 @@ from wakeful.resources.desk import Desk
 from wakeful.stores.known import living_agents
 from wakeful.triggers.zones import shown_time
 from wakeful.why.checks import tell_check
+from wakeful.why.story import Story, story_about
 
 Shown = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ DID = {
 }
 
 
-async def why_schedule(desk: Desk, name: str, alive: Sequence[Shown]) -> Shown | None:
+async def why_schedule(desk: Desk, name: str, alive: Sequence[Shown]) -> Story | None:
     """The story of a schedule, by its name, or by APP/NAME if several apps have it; None if there is none."""
     app, slash, own = name.partition("/")
     try:
@@ -53,8 +54,7 @@ async def why_schedule(desk: Desk, name: str, alive: Sequence[Shown]) -> Shown |
     story += await tell_queued(desk, found)
     story += await tell_next(desk, found, present, alive)
     story += [f"An alarm is open: {one['text']}." for one in found["alarms"] if one["state"] != "resolved"]
-    subject = {"kind": "schedule", "id": found["name"]}
-    return {"subject": subject, "schedule": found, "event": None, "admissions": [], "runs": [], "story": story}
+    return story_about("schedule", found["name"], story, schedule=found)
 
 
 def tell_what(found: Shown) -> str:

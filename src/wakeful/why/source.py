@@ -11,11 +11,12 @@ from wakeful.resources import sources
 from wakeful.resources.desk import Desk
 from wakeful.stores.verbs.take_in import TOLD_THEN
 from wakeful.why.schedule import at
+from wakeful.why.story import Story, story_about
 
 Shown = Mapping[str, Any]
 
 
-async def why_source(desk: Desk, name: str) -> Shown | None:
+async def why_source(desk: Desk, name: str) -> Story | None:
     """The story of a source, by its name; None if there is none."""
     try:
         found = await sources.find(desk, name)
@@ -26,8 +27,7 @@ async def why_source(desk: Desk, name: str) -> Shown | None:
         return None
     story = [tell_what(found), *tell_state(found), *tell_brought(found)]
     story += [f"An alarm is open: {one['text']}." for one in found["alarms"] if one["state"] != "resolved"]
-    subject = {"kind": "source", "id": found["name"]}
-    return {"subject": subject, "event": None, "admissions": [], "runs": [], "story": story}
+    return story_about("source", found["name"], story)
 
 
 def tell_what(one: Shown) -> str:

@@ -28,9 +28,9 @@ _CREDENTIALS = (
 _REMEDIES = {
     "NoSuchBucket": "there is no such bucket: create it, or correct the name",
     "QueueDoesNotExist": "there is no such queue: create it, or correct its name and region",
-    "InvalidAccessKeyId": f"the access key is unknown there: {_CREDENTIALS}",
-    "InvalidClientTokenId": f"the access key is unknown there: {_CREDENTIALS}",
-    "UnrecognizedClientException": f"the access key is unknown there: {_CREDENTIALS}",
+    "InvalidAccessKeyId": f"the service does not know the access key: {_CREDENTIALS}",
+    "InvalidClientTokenId": f"the service does not know the access key: {_CREDENTIALS}",
+    "UnrecognizedClientException": f"the service does not know the access key: {_CREDENTIALS}",
     "SignatureDoesNotMatch": f"the secret key does not belong to the access key: {_CREDENTIALS}",
     "ExpiredToken": "the credentials have expired: renew them where this process is started",
     "ExpiredTokenException": "the credentials have expired: renew them where this process is started",

@@ -32,7 +32,7 @@ class NotificationReader(QueueReader):
         for change in changes:
             if change.bucket not in self._buckets:
                 wrong.append(
-                    f"it is about bucket {change.bucket}, but no trigger with this queue is: "
+                    f"it is about bucket {change.bucket}, and no trigger with this queue names that bucket: "
                     "add one, or stop sending that bucket's notifications to the queue"
                 )
             for trigger in forms_of(self._triggers, change):

@@ -1,16 +1,22 @@
 -- Alarms: raised, notified, acknowledged, muted, resolved. `tell_at` is the time of the next notification. Every statement that
 -- changes an alarm keeps it up to date, so that the notifier reads one index only.
 
--- raise_alarm(now, key, app, text, agent, owner, loud, addressee, remind_at) --
+-- raise_alarm(now, key, app, text, agent, owner, loud, addressee, remind_at, cause) --
 -- Opens an alarm, or refreshes the open one. A resolved alarm opens again as the next incident. A mute continues over incidents;
--- otherwise an alarm that comes and goes would notify people in spite of it.
+-- otherwise an alarm that comes and goes would notify people in spite of it. The same cause, found by two watchers at once, counts once.
 insert into wakeful_alarm
-  (key, app, state, text, count, opened_at, last_at, agent, owner, loud, tell_at, addressee, remind_at)
-values (:key, :app, 'open', :text, 1, {now}, {now}, :agent, :owner, :loud, {now}, :addressee, :remind_at)
+  (key, app, state, text, count, opened_at, last_at, agent, owner, loud, tell_at, addressee, remind_at, cause, cause_at)
+values (:key, :app, 'open', :text, 1, {now}, {now}, :agent, :owner, :loud, {now}, :addressee, :remind_at, :cause,
+  case when cast(:cause as text) is not null then {now} end)
 on conflict (key) do update
 set text = excluded.text, last_at = excluded.last_at, agent = excluded.agent, owner = excluded.owner, loud = excluded.loud,
-    addressee = excluded.addressee, remind_at = excluded.remind_at, ending = null,
-    count = case wakeful_alarm.state when 'resolved' then 1 else wakeful_alarm.count + 1 end,
+    addressee = excluded.addressee, remind_at = excluded.remind_at, ending = null, cause = excluded.cause,
+    cause_at = excluded.cause_at,
+    count = case
+      when wakeful_alarm.state = 'resolved' then 1
+      when wakeful_alarm.cause = excluded.cause and wakeful_alarm.cause_at = wakeful_alarm.last_at then wakeful_alarm.count
+      else wakeful_alarm.count + 1
+    end,
     opened_at = case wakeful_alarm.state when 'resolved' then excluded.opened_at else wakeful_alarm.opened_at end,
     incident = case wakeful_alarm.state when 'resolved' then wakeful_alarm.incident + 1 else wakeful_alarm.incident end,
     told = case wakeful_alarm.state when 'resolved' then 0 else wakeful_alarm.told end,
@@ -26,6 +32,11 @@ set text = excluded.text, last_at = excluded.last_at, agent = excluded.agent, ow
     end,
     state = case wakeful_alarm.state when 'resolved' then 'open' else wakeful_alarm.state end
 returning key, count
+
+-- note_cause(key, cause) --
+-- An older version raised it, for a cause that it did not store: this one. Nothing else changes.
+update wakeful_alarm set cause = :cause, cause_at = last_at
+where key = :key and state <> 'resolved' and (cause_at is null or cause_at <> last_at)
 
 -- resolve_alarm(now, key, ending) --
 -- The cause is over. If people were notified of the alarm, they are notified of its end too.
@@ -47,6 +58,18 @@ select alarm from (
   select alarm from wakeful_delivery where alarm = :key and state = 'dead'
 ) as dead
 limit 1
+
+-- open_keys_below(app, about) --
+-- The open alarms whose keys begin with this.
+select key from wakeful_alarm
+where app = :app and state <> 'resolved' and substr(key, 1, length(cast(:about as text))) = :about order by key
+
+-- error_of_dead_run(key) --
+-- The error of one of the dead letters that raised an alarm.
+select error from wakeful_run where alarm = :key and state = 'dead' limit 1
+
+-- error_of_dead_delivery(key) --
+select error from wakeful_delivery where alarm = :key and state = 'dead' limit 1
 
 -- note_alarm_of_run(seq, key) --
 update wakeful_run set alarm = :key where seq = :seq

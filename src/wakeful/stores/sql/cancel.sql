@@ -26,7 +26,7 @@ limit 1
 -- effect has no end time yet and counts as the latest.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null, once, operation, follows, settlement
+  stored_before is not null, once, operation, follows, settlement, rule, policy
 from wakeful_effect effect
 where effect.root = :root and effect.follows is null
   and (effect.run_seq = :run_seq

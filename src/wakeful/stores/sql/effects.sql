@@ -17,9 +17,10 @@ update wakeful_effect set state = 'abandoned', reason = 'not asked for again', s
 where id = :id and staged = 1 and state in ('staged', 'retrying')
   and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running')
 
--- open_staged_effect(now, id, run_seq, token, state, reason, tries, attempt) --
+-- open_staged_effect(now, id, run_seq, token, state, reason, tries, attempt, rule, policy) --
 -- Its turn has come: from staged to an intent, or held.
-update wakeful_effect set state = :state, reason = :reason, tries = :tries, attempt = :attempt, opened_at = {now}
+update wakeful_effect
+set state = :state, reason = :reason, tries = :tries, attempt = :attempt, opened_at = {now}, rule = :rule, policy = :policy
 where id = :id and (state = 'staged' or (state = 'abandoned' and settled_by is null))
   and exists (select 1 from wakeful_run where seq = :run_seq and token = :token and state = 'running' and cancel_at is null)
 returning id, opened_at
@@ -29,25 +30,25 @@ returning id, opened_at
 update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {now}
 where root = :root and run_seq = :run_seq and state = 'staged'
 
--- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes) --
+-- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes, rule, policy) --
 -- The intent, before the call. Fenced by the run's token. No row comes back if the effect exists, the claim is lost, or the run is asked
 -- to stop: then it begins only effects that undo others.
 insert into wakeful_effect
   (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at,
-  undoes)
+  undoes, rule, policy)
 select :id, :root, seq, :app, :agent, :action, :reference, :safety, :state, :reason, :arguments, :tries, :attempt,
-  :position, {now}, :undoes
+  :position, {now}, :undoes, :rule, :policy
 from wakeful_run where seq = :run_seq and token = :token and state = 'running'
   and (cancel_at is null or cast(:undoes as text) is not null)
 on conflict (id) do nothing
 returning id, opened_at
 
--- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful) --
+-- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful, rule, policy) --
 -- The result. A confirmed effect and one that a person settled stay as they are; but if the result that a person gave does not match, the
 -- effect is held again.
 update wakeful_effect
 set state = :state, reason = :reason, result = :result, error = :error, tries = :tries, attempt = :attempt,
-    run_seq = :run_seq, due_at = :due_at, doubtful = :doubtful,
+    run_seq = :run_seq, due_at = :due_at, doubtful = :doubtful, rule = :rule, policy = :policy,
     called_at = case when cast(:state as text) = 'intent' then {now} else called_at end,
     settled_at = case when cast(:state as text) in ('confirmed', 'failed') then {now} end
 where id = :id
@@ -59,7 +60,7 @@ returning id
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null, once, operation, follows, settlement
+  stored_before is not null, once, operation, follows, settlement, rule, policy
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
@@ -67,7 +68,7 @@ select effect.root, effect.id, effect.action, effect.reference, effect.safety, e
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
   effect.doubtful, effect.undoes, effect.stored_before is not null, effect.once, effect.operation,
-  effect.follows, effect.settlement, run.id
+  effect.follows, effect.settlement, effect.rule, effect.policy, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note, settlement) --

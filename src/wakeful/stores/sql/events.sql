@@ -20,14 +20,17 @@ insert into wakeful_run (id, root, app, agent, event_seq, state, due_at, expires
 values (:id, :root, :app, :agent, :event_seq, 'ready', {now}, :expires_at, {now})
 on conflict (id) do nothing
 
--- insert_decision(now, event_seq, run_seq, agent, answer, rule, version, reason) --
-insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, reason, decided_at)
-values (:event_seq, :run_seq, :agent, :answer, :rule, :version, :reason, {now})
+-- insert_decision(now, app, event_seq, run_seq, agent, answer, rule, version, reason, mode) --
+-- A decision about an event that is about to become a run.
+insert into wakeful_decision (app, place, event_seq, run_seq, agent, answer, rule, version, reason, mode, decided_at)
+values (:app, 'admission', :event_seq, :run_seq, :agent, :answer, :rule, :version, :reason, :mode, {now})
 
--- insert_run_decision(now, run_seq, agent, answer, rule, version, reason) --
+-- insert_run_decision(now, run_seq, agent, answer, rule, version, reason, place, action, effect_id, mode) --
 -- A decision about a run that has started.
-insert into wakeful_decision (event_seq, run_seq, agent, answer, rule, version, reason, decided_at)
-select event_seq, seq, :agent, :answer, :rule, :version, :reason, {now} from wakeful_run where seq = :run_seq
+insert into wakeful_decision
+  (app, place, event_seq, run_seq, agent, answer, rule, version, reason, action, effect_id, mode, decided_at)
+select app, :place, event_seq, seq, :agent, :answer, :rule, :version, :reason, :action, :effect_id, :mode, {now}
+from wakeful_run where seq = :run_seq
 
 -- count_duplicate(key) --
 -- One more delivery of a known event; returns the content digest of the first one.

@@ -45,8 +45,8 @@ union select app from wakeful_alarm where state <> 'resolved'
 except select app from wakeful_retired
 
 -- alarms_of_watching(app) --
--- The open alarms about an app's expectations.
-select key, text from wakeful_alarm
+-- The open alarms about an app's expectations, each with its cause; null if the version that raised it last stored none.
+select key, case when cause_at = last_at then cause end from wakeful_alarm
 where app = :app and state <> 'resolved' and (
   substr(key, 1, 7) = 'expect/' or substr(key, 1, 5) = 'down/' or substr(key, 1, 8) in ('waiting/', 'blocked/')
   or substr(key, 1, 4) = 'lag/' or substr(key, 1, 9) = 'retrying/' or substr(key, 1, 8) = 'limited/'

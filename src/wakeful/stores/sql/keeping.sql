@@ -158,6 +158,28 @@ delete from wakeful_decision where event_seq = :event_seq
 -- Which of these events can still be handed to an agent; locked, so that they keep their payload until the commit.
 select seq from wakeful_event where seq = :seq and envelope <> '' {for_update}
 
+-- span_of_operations() --
+select min(seq), max(seq) from wakeful_operation
+
+-- old_operations(app, after, upto, sent, decided) --
+-- Records of who did what. Those about a sent event, a started run or a check-in: from before `sent`, if the event and the run are gone.
+-- The acts of people: from before `decided`, of this app; those that name no app, such as `keys rotate`, only if the store has no other app.
+-- `app || '/'` matches no index: each event is looked up by its id.
+select operation.seq from wakeful_operation operation
+where operation.seq > :after and operation.seq <= :upto and (
+  operation.verb in ('emit', 'run', 'checkin') and operation.app = :app and operation.done_at <= :sent
+    and (select 1 from wakeful_event event where event.id = operation.target and event.app || '/' = cast(:app as text) || '/' limit 1) is null
+    and (select 1 from wakeful_run run where run.id = operation.target limit 1) is null
+  or operation.verb not in ('emit', 'run', 'checkin') and operation.done_at <= cast(:decided as bigint)
+    and (operation.app = :app
+      or operation.app is null and (select 1 from wakeful_agent agent where agent.app <> :app limit 1) is null)
+)
+order by operation.seq
+
+-- remove_operations(seq, before) --
+-- The time is checked again: SQLite may have given the number of the newest row, once that was removed, to another one.
+delete from wakeful_operation where seq = :seq and done_at <= :before
+
 -- old_idempotency(app, after, before, most) --
 select key, created_at <= :before from wakeful_idempotency where app = :app and key > :after order by key limit :most
 

@@ -77,20 +77,22 @@ select effect.id, effect.state, effect.settled_by, effect.note, effect.result, e
   (select undo.state from wakeful_effect undo where undo.id = :undo)
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
--- open_once_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, result, attempt, position, staged, settled_by, note, once, operation, follows) --
+-- open_once_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, result, attempt, position, staged, settled_by, note, once, operation, follows, rule, policy) --
 -- As insert_effect, for an action with a business key: an intent, or an effect that follows the key's holder. An effect that was not
 -- begun, or followed another, is opened again; a follower keeps the time since when it waits.
 insert into wakeful_effect
   (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, result, tries, attempt, position, opened_at,
-  staged, settled_at, settled_by, note, once, operation, follows)
+  staged, settled_at, settled_by, note, once, operation, follows, rule, policy)
 select :id, :root, seq, :app, :agent, :action, :reference, :safety, :state, :reason, :arguments, :result, 0,
   cast(:attempt as bigint), cast(:position as bigint), {now}, cast(:staged as bigint),
-  case when cast(:state as text) in ('confirmed', 'abandoned') then {now} end, :settled_by, :note, :once, :operation, :follows
+  case when cast(:state as text) in ('confirmed', 'abandoned') then {now} end, :settled_by, :note, :once, :operation, :follows,
+  :rule, :policy
 from wakeful_run where seq = :run_seq and token = :token and state || '' = 'running' and cancel_at is null
 on conflict (id) do update
 set state = excluded.state, reason = excluded.reason, run_seq = excluded.run_seq, result = excluded.result, error = null, tries = 0,
     attempt = excluded.attempt, due_at = null, doubtful = 0, settled_at = excluded.settled_at, settled_by = excluded.settled_by,
     note = excluded.note, once = excluded.once, operation = excluded.operation, follows = excluded.follows,
+    rule = excluded.rule, policy = excluded.policy,
     opened_at = case when wakeful_effect.follows is not null and excluded.follows is not null then wakeful_effect.opened_at
       else excluded.opened_at end
 where wakeful_effect.state in ('staged', 'retrying') or (wakeful_effect.state = 'abandoned' and wakeful_effect.settled_by is null)

@@ -4,6 +4,14 @@
 insert into wakeful_operation (app, operator, way, verb, target, detail, done_at)
 values (:app, :operator, :way, :verb, :target, :detail, {now})
 
+-- app_of_subject(id) --
+-- The app of a run, an effect or an approval.
+select id, app from wakeful_run where id = :id
+union all
+select id, app from wakeful_effect where id = :id
+union all
+select id, app from wakeful_approval where id = :id
+
 -- find_choice(choice) --
 -- How many items of a bulk operation were done until now.
 select done from wakeful_operation where choice = :choice

@@ -331,37 +331,40 @@ set state = excluded.state, tries = excluded.tries, attempt = excluded.attempt, 
 where wakeful_step.state <> 'done'
 returning run_seq, key
 
--- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes) bulk --
+-- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes, rule, policy) bulk --
 -- differs: as save_step.
 insert into wakeful_effect
   (id, root, run_seq, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, opened_at,
-  undoes)
+  undoes, rule, policy)
 select given.id, given.root, given.run_seq, given.app, given.agent, given.action, given.reference, given.safety, given.state,
-  given.reason, given.arguments, given.tries, given.attempt, given.position, {now}, given.undoes
+  given.reason, given.arguments, given.tries, given.attempt, given.position, {now}, given.undoes,
+  given.rule, given.policy
 from unnest(
   cast(:id as text[]), cast(:root as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:app as text[]),
   cast(:agent as text[]), cast(:action as text[]), cast(:reference as text[]), cast(:safety as text[]),
   cast(:state as text[]), cast(:reason as text[]), cast(:arguments as text[]), cast(:tries as bigint[]),
-  cast(:attempt as bigint[]), cast(:position as bigint[]), cast(:undoes as text[])
+  cast(:attempt as bigint[]), cast(:position as bigint[]), cast(:undoes as text[]), cast(:rule as text[]),
+  cast(:policy as text[])
 ) as given (id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position,
-  undoes)
+  undoes, rule, policy)
 join wakeful_run run on run.seq = any(array[given.run_seq]) and run.token = given.token and run.owner is not null
   and (run.cancel_at is null or given.undoes is not null)
 on conflict (id) do nothing
 returning id, opened_at
 
--- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful) bulk --
+-- save_effect(now, id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful, rule, policy) bulk --
 -- differs: as save_delivery.
 update wakeful_effect effect
 set state = given.state, reason = given.reason, result = given.result, error = given.error, tries = given.tries,
     attempt = given.attempt, run_seq = given.run_seq, due_at = given.due_at, doubtful = given.doubtful,
+    rule = given.rule, policy = given.policy,
     called_at = case when given.state = 'intent' then {now} else effect.called_at end,
     settled_at = case when given.state in ('confirmed', 'failed') then {now} end
 from unnest(
   cast(:id as text[]), cast(:run_seq as bigint[]), cast(:token as bigint[]), cast(:state as text[]), cast(:reason as text[]),
   cast(:result as text[]), cast(:error as text[]), cast(:tries as bigint[]), cast(:attempt as bigint[]),
-  cast(:due_at as bigint[]), cast(:doubtful as bigint[])
-) as given (id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful)
+  cast(:due_at as bigint[]), cast(:doubtful as bigint[]), cast(:rule as text[]), cast(:policy as text[])
+) as given (id, run_seq, token, state, reason, result, error, tries, attempt, due_at, doubtful, rule, policy)
 where effect.id = any(array[given.id])
   and (effect.state not in ('confirmed', 'abandoned', 'undone')
     or (effect.state = 'confirmed' and effect.settled_by is not null and given.state = 'held'))

@@ -108,6 +108,10 @@ update wakeful_conflict set envelope = '' where event_seq = any(cast(:event_seq 
 -- forget_headers(event_seq) bulk --
 update wakeful_quarantine set headers = null where event_seq = any(cast(:event_seq as bigint[])) and headers is not null
 
+-- remove_operations(seq, before) bulk --
+delete from wakeful_operation operation using unnest(cast(:seq as bigint[]), cast(:before as bigint[])) as given (seq, before)
+where operation.seq = any(array[given.seq]) and operation.done_at <= given.before
+
 -- remove_event(seq, before) --
 -- differs: as forget_payload.
 delete from wakeful_event where seq = :seq and envelope = '' and accepted_at <= :before

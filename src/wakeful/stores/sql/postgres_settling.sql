@@ -19,3 +19,10 @@ select id, state from wakeful_run
 where seq = any(array(
   select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root))
 order by seq + 0 for update
+
+-- lock_reasons_of_family(root) --
+-- differs: as stored_of_family.
+select state, reason from wakeful_run
+where seq = any(array(
+  select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root))
+order by seq + 0 for update

@@ -52,3 +52,24 @@ order by seq {for_update}
 -- correct_effect(now, id, result, operator, note) --
 update wakeful_effect set result = :result, settled_by = :operator, note = :note, settled_at = {now}
 where id = :id and state = 'confirmed'
+
+-- lock_reasons_of_family(root) --
+-- As lock_family_of_effect, with the reason of each run.
+select state, reason from wakeful_run
+where seq in (
+  select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
+order by seq {for_update}
+
+-- settle_effect_anew(now, id, state, result, operator, note, settlement) --
+-- As settle_effect, for an effect in any state: no stored decision explains it, and its run is held and locked.
+update wakeful_effect
+set state = :state, result = case when cast(:state as text) = 'confirmed' then coalesce(:result, result) end, settled_by = :operator,
+    note = :note, settlement = :settlement, settled_at = {now}, due_at = null,
+    doubtful = case when cast(:state as text) = 'retrying' then 0 else doubtful end,
+    error = case when cast(:state as text) = 'retrying' then null else error end
+where id = :id
+returning root, undoes
+
+-- mark_not_undone(id) --
+-- The effect that undoes it was settled anew, as not done.
+update wakeful_effect set state = 'confirmed', reason = null where id = :id and state = 'undone'

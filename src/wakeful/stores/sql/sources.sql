@@ -84,6 +84,11 @@ set since = case when state = coalesce(cast(:state as text), state) then since e
     event_at = coalesce(cast(:event_at as bigint), event_at), read_at = {now}
 where app = :app and name = :name and (cast(:token as bigint) is null or token = cast(:token as bigint))
 
+-- rest_source(now, app, name) --
+-- A process that read it stops. As in let_source_go, a failing source stays failing until it is read again: another process may say so.
+update wakeful_source set state = 'idle', error = null, since = {now}
+where app = :app and name = :name and state not in ('failing', 'idle')
+
 -- save_item(now, app, source, item, version, mark, gone) --
 insert into wakeful_source_item (app, source, item, version, mark, gone, changed_at)
 values (:app, :source, :item, :version, :mark, :gone, {now})

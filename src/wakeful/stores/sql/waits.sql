@@ -170,7 +170,7 @@ select answer from wakeful_approval where id = :id and run_seq = :run_seq and st
 
 -- find_approval(id) --
 select approval.id, approval.app, approval.agent, approval.run_seq, approval.key, approval.state, approval.schema,
-  approval.answered_by, approval.question, run.id
+  approval.answered_by, approval.question, run.id, approval.kind
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq where approval.id = :id
 
 -- answer_approval(now, id, answer, operator, note) --
@@ -195,7 +195,7 @@ select id from wakeful_approval where app = :app and state = 'open'
 -- Newest first; `after` is the seq of the last one seen.
 select approval.seq, approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
-  approval.answered_at
+  approval.answered_at, approval.kind, approval.rule
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where (cast(:state as text) is null or approval.state = :state) and (cast(:after as bigint) is null or approval.seq < :after)
 order by approval.seq desc limit :most
@@ -204,6 +204,6 @@ order by approval.seq desc limit :most
 -- By id or by a prefix of one.
 select approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
-  approval.answered_at
+  approval.answered_at, approval.kind, approval.rule
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where approval.id >= :id and approval.id < :upper order by approval.id limit 2

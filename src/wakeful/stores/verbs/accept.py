@@ -17,6 +17,7 @@ from wakeful.stores.verbs.admit import admit
 from wakeful.stores.verbs.chains import judge_loops
 from wakeful.stores.verbs.duplicates import count_duplicates
 from wakeful.stores.verbs.entry import Entry
+from wakeful.stores.verbs.held_admissions import held_of, hold_new_runs, judge_counted
 from wakeful.stores.verbs.idempotency import Result, take_keys, write_answers
 from wakeful.stores.verbs.locks import HeldLock
 from wakeful.stores.verbs.misfits import Matches
@@ -128,7 +129,10 @@ def accept_events(now: int | None, requests: Sequence[AcceptEvents]) -> Transact
     if traced:
         yield "insert_trace", traced
     decided, skipped, woken = yield from _insert_consequences(now, fresh)
+    held = [one for app, seq, arrival in fresh for one in held_of(app, arrival, _own_runs(arrival, decided.get(seq)))]
+    asked = (yield from hold_new_runs(now, held)) if held else False
     for number in pending:
+        requests[number].alarmed |= asked
         requests[number].woken = [*_asked_to_stop(requests[number]), *woken]
     for seq, runs in decided.items():
         receipt_of[seq].runs = runs
@@ -183,18 +187,24 @@ def _by_other_names(
 def _judge(
     now: int | None, requests: Sequence[AcceptEvents], arrivals: dict[int, list[Arrival]], new: dict[str, int]
 ) -> Transaction[dict[str, Arrival]]:
-    """New events that close a loop and that policy denies, with their changed admissions."""
+    """New events that close a loop or that a rule counts, and that policy does not allow, with their changed admissions."""
     closing: dict[str, tuple[str, Arrival]] = {}
+    counted: dict[str, tuple[str, Arrival]] = {}
     for number, some in arrivals.items():
         for arrival in some:
             for one in arrival.admissions:
                 if one.loop is not None and arrival.key in new:
                     closing.setdefault(arrival.key, (requests[number].app, arrival))
-    if not closing:
-        return {}
-    judged, alarmed = yield from judge_loops(now, list(closing.values()))
-    for number in arrivals:
-        requests[number].alarmed = alarmed
+                elif one.judgement is not None and arrival.key in new:
+                    counted.setdefault(arrival.key, (requests[number].app, arrival))
+    judged: dict[str, Arrival] = {}
+    if closing:
+        judged, alarmed = yield from judge_loops(now, list(closing.values()))
+        for number in arrivals:
+            requests[number].alarmed = alarmed
+    if counted:
+        found = yield from judge_counted(now, [(app, judged.get(one.key, one)) for app, one in counted.values()])
+        judged |= found
     return judged
 
 
@@ -242,7 +252,18 @@ def _insert_consequences(
             if run is not None:
                 runs.append((now, run, run, app, admission.agent, seq, arrival.expires_at))
         decisions.extend(
-            (now, seq, None, agent, decision.answer, decision.rule, decision.version, decision.reason)
+            (
+                now,
+                app,
+                seq,
+                None,
+                agent,
+                decision.answer,
+                decision.rule,
+                decision.version,
+                decision.reason,
+                decision.mode,
+            )
             for agent, decision in arrival.decisions
         )
     if admissions:
@@ -267,6 +288,15 @@ def _insert_consequences(
         if seq in concerned
     }
     return decided, skipped, woken
+
+
+def _own_runs(arrival: Arrival, decided: list[str] | None) -> dict[str, str]:
+    """The run that each agent got for this event alone. `decided`: its runs, if agents with order or limits decided about them."""
+    return {
+        one.agent: one.run_id
+        for one in arrival.admissions
+        if one.run_id is not None and (decided is None or one.run_id in decided)
+    }
 
 
 def _bring_to_waits(

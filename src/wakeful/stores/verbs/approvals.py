@@ -9,10 +9,12 @@ from wakeful.clock import Microseconds
 from wakeful.errors import ClaimLost, PayloadTampered
 from wakeful.model import ApprovalState, Step, digest
 from wakeful.stores.alarm import Alarm
+from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson, OfRun
 from wakeful.stores.tampered import WHAT_TO_DO, Tampered
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.asking import tell_answered
+from wakeful.stores.verbs.held_admissions import decide_run
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import lost
 from wakeful.stores.verbs.waits import step_row, wake
@@ -62,7 +64,12 @@ class AnswerApproval(ByPerson[Answered | None]):
 
     id: str
     answer: str
+    run: str | None = None  # the run that begins, or not, by this answer
     woken: list[tuple[str, str]] = field(default_factory=list)
+
+    def lock_keys(self, lanes: Lanes) -> None:
+        if self.run is not None:
+            lanes.named.add(self.run)
 
     def audit(self, result: Answered | None) -> Audit | None:
         return None if result is None or not result.first else Audit("answer", None, self.id, self.note)
@@ -106,7 +113,7 @@ def answer_approvals(
         if not found:
             results.append(None)
             continue
-        identifier, app, agent, _, key, state, _, answered_by, _, run = found[0]
+        identifier, app, agent, _, key, state, _, answered_by, _, run, kind = found[0]
         if identifier != digest(run, key):
             # The id is derived from the run and the step. Here the row was changed to point at another step, which would get the answer.
             message = f"approval {identifier} was tampered with: it points at a step of run {run} that did not ask for it. {WHAT_TO_DO}"
@@ -120,8 +127,11 @@ def answer_approvals(
             )
             continue
         seq, key = answered[0]
-        yield "answer_step", [(now, seq, key, "done", request.answer, None)]
-        request.woken = yield from wake(now, seq, f"answered by {request.by.name}")
+        if kind == "run":
+            request.woken = yield from decide_run(now, seq, request.answer, request.by.name)
+        else:
+            yield "answer_step", [(now, seq, key, "done", request.answer, None)]
+            request.woken = yield from wake(now, seq, f"answered by {request.by.name}")
         yield "insert_remedy", [(now, seq, "answer", request.by.name, request.note, request.answer, None)]
         yield from tell_answered(now, app, agent, identifier, request.by.name, request.answer)
         results.append(Answered(identifier, run, first=True, state=state, answered_by=request.by.name))

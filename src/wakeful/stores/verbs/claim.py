@@ -83,6 +83,7 @@ class ClaimRuns(Request[Claimed]):
     rests: bool = False
 
     fenced_by = stands_for("process")
+    gate = stands_for("app")
     claims = True
 
 

@@ -13,7 +13,7 @@ from wakeful.model import Claim, Delivery, Effect, RunOutcome
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready, stands_for
-from wakeful.stores.tampered import held_for_tampering, how_to_go_on
+from wakeful.stores.tampered import effect_to_settle, held_for_tampering, how_to_go_on
 from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import went_well
@@ -267,7 +267,7 @@ def _not_for_its_output(run: str, state: str, reason: str | None, *, holds_effec
     if state != "held":
         return f"is {state}: only a held output can be released"
     if held_for_tampering(reason):
-        return f"is held for tampering, so nothing can be released: {reason}. {how_to_go_on(run)}"
+        return f"is held for tampering, so nothing can be released: {reason}. {how_to_go_on(run, effect_to_settle(reason))}"
     if holds_effect:
         return "is held for an effect: `wakeful effects list` shows it, and how to settle it"
     return f"is held, but not for its output: `wakeful why {run}` shows why, and how to continue"

@@ -35,12 +35,15 @@ class KeepExpectations(Request[None]):
 
 @dataclass(slots=True)
 class FinishLook(Request[None]):
-    """The findings of one look at an app: alarms to open or refresh, alarms to resolve, and when expectations were met."""
+    """The findings of one look at an app: alarms to open or refresh, alarms to resolve, and when expectations were met. `causes`:
+    (key, cause) of open alarms that an older version raised, without their causes.
+    """
 
     app: str
     alarms: list[Alarm] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
     met: list[tuple[str, Microseconds]] = field(default_factory=list)
+    causes: list[tuple[str, str]] = field(default_factory=list)
 
     def alarming(self) -> bool:
         return True
@@ -68,8 +71,14 @@ def finish_looks(now: int | None, requests: Sequence[FinishLook]) -> Transaction
     if met:
         yield "note_met", [(now, *each) for each in met]
     # Alarms open and resolve in order of key, so that two watchers cannot deadlock.
-    found: dict[str, Alarm | None] = {key: None for one in requests for key in one.over}
+    found: dict[str, Alarm | str | None] = {key: cause for one in requests for key, cause in one.causes}
+    found |= {key: None for one in requests for key in one.over}
     found |= {alarm.key: alarm for one in requests for alarm in one.alarms}
-    for key, alarm in sorted(found.items()):
-        yield from resolve_alarms(now, [key]) if alarm is None else open_alarms(now, [alarm])
+    for key, alarm in sorted(found.items(), key=lambda item: item[0]):
+        if alarm is None:
+            yield from resolve_alarms(now, [key])
+        elif isinstance(alarm, Alarm):
+            yield from open_alarms(now, [alarm])
+        else:
+            yield "note_cause", [(key, alarm)]
     return [None] * len(requests)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from wakeful.model import Decision, Flow
+from wakeful.model import Decision, Flow, HeldAdmission
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson, Others, Ready
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.admit import NewRun, insert_runs
 from wakeful.stores.verbs.entry import Entry
+from wakeful.stores.verbs.held_admissions import NewHeld, hold_new_runs
 from wakeful.stores.verbs.once import take_once
+
+EventName = tuple[str, str]  # id and type
 
 
 @dataclass(slots=True)
 class FeedEvents(ByPerson[int]):
     """Hand stored events to an agent that did not get them. Returns how many runs began. `runs` is (the event's seq, the run's id);
-    `denied` are events that policy does not allow; `flows` has the key and priority of an event's run, if the agent declares any.
+    `denied` are events that policy does not allow, `held` those that a person must agree to; `flows` has the key and priority of an event's run, if the agent declares any.
     """
 
     app: str
@@ -25,6 +28,7 @@ class FeedEvents(ByPerson[int]):
     reason: str
     runs: list[tuple[int, str]]
     denied: list[tuple[int, Decision]] = field(default_factory=list)
+    held: dict[int, tuple[EventName, HeldAdmission]] = field(default_factory=dict)
     flows: dict[int, Flow] = field(default_factory=dict)
     overrules: bool = False  # also hand over events that policy denied before
 
@@ -72,15 +76,32 @@ def feed_events(now: int | None, requests: Sequence[FeedEvents]) -> Transaction[
         if joined:
             yield "join_admission", joined
         yield "accept_unmatched", [(seq,) for seq in new]
+        yield from _hold(now, request, {seq: runs[seq] for seq in new})
         if request.denied:
             denied = [
                 (seq, agent, "denied", None, f"{decision.rule}: {decision.reason}") for seq, decision in request.denied
             ]
             yield "insert_admission", denied
             decisions = [
-                (now, seq, None, agent, decision.answer, decision.rule, decision.version, decision.reason)
+                (now, app, seq, None, agent, decision.answer, decision.rule, decision.version, decision.reason, None)
                 for seq, decision in request.denied
             ]
             yield "insert_decision", decisions
         results.append(len(new) - len(joined))
     return results
+
+
+def _hold(now: int | None, request: FeedEvents, runs: Mapping[int, str]) -> Transaction[None]:
+    """Hold the runs that a person must agree to, and store the decisions."""
+    waiting = {seq: request.held[seq] for seq in sorted(runs) if seq in request.held}
+    if not waiting:
+        return
+    app, agent = request.app, request.agent
+    yield from hold_new_runs(
+        now, [NewHeld(app, agent, runs[seq], *event, held) for seq, (event, held) in waiting.items()]
+    )
+    said = [(seq, held.decision) for seq, (_, held) in waiting.items()]
+    yield (
+        "insert_decision",
+        [(now, app, seq, None, agent, one.answer, one.rule, one.version, one.reason, None) for seq, one in said],
+    )

@@ -49,14 +49,15 @@ class RemoveArchived(ByPerson[list[str]]):
 @dataclass(slots=True)
 class RemoveTraces(Request[int]):
     """Remove other old rows: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) without runs, blobs that
-    no row points to, the records of occurrences of an agent's schedules, chains of events. Rows that are needed again by now stay.
+    no row points to, the records of occurrences of an agent's schedules, chains of events, records of who did what. Rows that are needed again by now stay.
     Returns the number of removed or emptied rows.
     """
 
     app: str
-    before: Microseconds = 0  # for events and idempotency keys
+    before: Microseconds = 0  # for events, idempotency keys and operations
     payloads: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
+    operations: list[int] = field(default_factory=list)
     idempotency: list[str] = field(default_factory=list)
     keys: list[tuple[str, str]] = field(default_factory=list)
     processes_before: Microseconds | None = None
@@ -191,6 +192,8 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield query, [(row[0],) for row in removed]
         if removed:
             yield from free_room((yield "remove_quarantine", [(row[0],) for row in removed]))
+        if request.operations:
+            yield "remove_operations", [(seq, request.before) for seq in sorted(request.operations)]
         if request.idempotency:
             rows = [(request.app, key, request.before) for key in sorted(request.idempotency)]
             yield "remove_idempotency", rows
@@ -208,7 +211,7 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
         occurrences = yield from _forget_occurrences(request)
         chains = yield from _forget_chains(request)
         once = yield from _forget_once(now, request)
-        results.append(count + len(removed) + occurrences + chains + once)
+        results.append(count + len(removed) + len(request.operations) + occurrences + chains + once)
     return results
 
 

@@ -19,14 +19,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from wakeful.clock import Microseconds
-from wakeful.errors import CancelAsked, ClaimLost, KeyTaken, LockLost
+from wakeful.errors import CancelAsked, ClaimLost, KeyTaken, LockLost, PolicyMoved
 from wakeful.model import Decision, Effect, digest
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.request import OfRun
 from wakeful.stores.transaction import Transaction
-from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, effect_of, save_effects
+from wakeful.stores.verbs.effects import (
+    OpenEffect,
+    SaveEffect,
+    decided,
+    effect_of,
+    judged_of,
+    save_effects,
+    store_decisions,
+)
 from wakeful.stores.verbs.followers import KeyHolder, asked_of, done_by, tell_followers
 from wakeful.stores.verbs.locks import lost_locks
 from wakeful.stores.verbs.refusal import refusal_of
+from wakeful.stores.verbs.standing import final_decisions, note_uses
 
 
 @dataclass(slots=True)
@@ -39,17 +49,22 @@ class OpenOnce(OpenEffect):
 
 
 @dataclass(slots=True)
-class SaveOnce(OfRun[None]):
+class SaveOnce(OfRun[Decision | None]):
     """As SaveEffect. Refused with KeyTaken if the action is about to be called and another effect has the key by now."""
 
     app: str
     effect: Effect
+    judgement: Judgement | None = None
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for its end: (app, agent)
 
     worth_storing = True
 
+    @property
+    def gate(self) -> str | None:
+        return None if self.judgement is None else self.app
 
-Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost
+
+Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost | PolicyMoved
 Place = tuple[str, str, str]  # app, action, key
 
 ENDS = frozenset({"confirmed", "failed"})
@@ -62,25 +77,34 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
     if declared:
         yield "declare_action", [(now, *action) for action in sorted(declared, key=lambda action: action[:2])]
     refused = yield from lost_locks(requests)
+    asked = {number: one for number, one in enumerate(requests) if number not in refused}
+    judged = {number: judged_of(one) for number, one in asked.items() if one.effect.state == "intent"}
+    decisions = yield from final_decisions(now, judged)
+    begins: dict[int, Effect] = {}
+    for number, request in asked.items():
+        decision = decisions.get(number)
+        became = decision if isinstance(decision, PolicyMoved) else decided(request.effect, decision)
+        if isinstance(became, Effect):
+            begins[number] = became
+        else:
+            results[number] = became
+    yield from store_decisions(now, requests, decisions)
+    counted = []
     for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
-        request = requests[number]
         if number in refused:
             results[number] = refused[number]
-            continue
-        answer = request.decision
-        if answer.answer != "allow":
-            claim = request.claim
-            row = (now, claim.seq, claim.agent, answer.answer, answer.rule, answer.version, answer.reason)
-            yield "insert_run_decision", [row]
-            results[number] = answer
-            continue
-        results[number] = yield from _open(now, request)
+        elif number in begins:
+            opened = yield from _open(now, requests[number], begins[number])
+            results[number] = opened
+            if isinstance(opened, Effect) and opened.state == "intent" and number in judged:
+                counted.append(judged[number])
+    yield from note_uses(now, counted)
     return [results[number] for number in range(len(requests))]
 
 
-def _open(now: int | None, request: OpenOnce) -> Transaction[Opened]:
+def _open(now: int | None, request: OpenOnce, effect: Effect) -> Transaction[Opened]:
     """The effect as stored. A copy each time, because the transaction may be retried."""
-    place, effect = place_of(request), request.effect
+    place = place_of(request)
     yield "make_operation_key", [(now, *place)]
     ((has, taken, expired),) = yield "lock_operation_key", [(now, *place)]
     found = (yield "holder_of_key", [asked_of(has)]) if has else []
@@ -134,9 +158,9 @@ def _as_stored(request: OpenOnce) -> Transaction[Opened]:
     return effect_of(found[0])
 
 
-def save_once(now: int | None, requests: Sequence[SaveOnce]) -> Transaction[list[Exception | None]]:
+def save_once(now: int | None, requests: Sequence[SaveOnce]) -> Transaction[list[Decision | Exception | None]]:
     """1. Lock the keys; an effect that is about to be called must have its key. 2. Save. 3. Resume the followers of ended effects."""
-    results: list[Exception | None] = [None] * len(requests)
+    results: list[Decision | Exception | None] = [None] * len(requests)
     going: list[int] = []
     for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
         request = requests[number]
@@ -145,7 +169,9 @@ def save_once(now: int | None, requests: Sequence[SaveOnce]) -> Transaction[list
             results[number] = KeyTaken(f"another run has key {request.effect.once!r} of {request.effect.action} by now")
         else:
             going.append(number)
-    saved = yield from save_effects(now, [SaveEffect(requests[one].claim, requests[one].effect) for one in going])
+    saved = yield from save_effects(
+        now, [SaveEffect(requests[one].claim, requests[one].effect, requests[one].judgement) for one in going]
+    )
     for number, refusal in zip(going, saved, strict=True):
         results[number] = refusal
         if refusal is None and requests[number].effect.state in ENDS:
@@ -182,4 +208,6 @@ def _row(now: int | None, request: OpenOnce, effect: Effect) -> tuple[object, ..
         effect.once,
         effect.operation,
         effect.follows,
+        effect.rule,
+        effect.policy,
     )

@@ -13,7 +13,7 @@ from wakeful.model import Delivery
 from wakeful.stores.alarm import Alarm, late_alarm
 from wakeful.stores.request import Audit, ByPerson, Heard, Request, stands_for
 from wakeful.stores.transaction import Fetcher, Row, Transaction
-from wakeful.stores.verbs.dead import resolve_if_last
+from wakeful.stores.verbs.dead import resolve_if_last, under_open_keys
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 
@@ -103,13 +103,14 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
     if request.results:
         saved = [(now, one.seq, one.state, one.tries, one.delay, one.error, one.reason) for one in request.results]
         yield "save_delivery", saved
-        alarms = [one.alarm for one in request.results if one.alarm is not None]
+        raising = [(one, one.alarm) for one in request.results if one.alarm is not None]
         over = {one.resolves for one in request.results if one.resolves is not None}
         if over:
             yield from resolve_alarms(now, sorted(over))
+        alarms = (yield from under_open_keys([alarm for _, alarm in raising])) if raising else []
         if alarms:
             yield from open_alarms(now, alarms)
-        dead = [(one.seq, one.alarm.key) for one in request.results if one.state == "dead" and one.alarm is not None]
+        dead = [(one.seq, alarm.key) for (one, _), alarm in zip(raising, alarms, strict=True) if one.state == "dead"]
         if dead:
             yield "note_alarm_of_delivery", dead
     waiting = yield "next_deliveries", [(now, app, channel, request.most)]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wakeful.stores.alarm import Alarm
-from wakeful.stores.request import Bulk, ByPerson, Request, Way
-from wakeful.stores.transaction import Row, Transaction
+from wakeful.stores.request import Audit, Bulk, ByPerson, Request, Way
+from wakeful.stores.transaction import Transaction
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ def open_alarms(now: int | None, alarms: Sequence[Alarm]) -> Transaction[None]:
                 int(alarm.loud),
                 alarm.addressee,
                 alarm.remind_at,
+                alarm.cause,
             )
             for alarm in ordered
         ],
@@ -76,7 +77,7 @@ def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Seq
     """Record who did what, from each request and its result. A refused request records nothing. The slices of one bulk operation share
     a row, which counts what was done so far.
     """
-    rows: list[Row] = []
+    acts: list[tuple[ByPerson[Any], Audit]] = []
     counts: dict[str, tuple[ByPerson[Any], Bulk, int]] = {}
     for request, result in zip(requests, results, strict=True):
         if not isinstance(request, ByPerson) or isinstance(result, Exception):
@@ -85,9 +86,16 @@ def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Seq
             _, _, before = counts.get(request.bulk.id, (None, None, 0))
             counts[request.bulk.id] = (request, request.bulk, before + request.counted(result))
         elif (row := request.audit(result)) is not None:
-            rows.append((now, row.app, request.by.name, request.by.way, row.verb, row.subject, row.note))
-    if rows:
-        yield "insert_operation", rows
+            acts.append((request, row))
+    if acts:
+        apps = yield from _apps_of([row for _, row in acts])
+        yield (
+            "insert_operation",
+            [
+                (now, row.app or apps.get(row.subject), one.by.name, one.by.way, row.verb, row.subject, row.note)
+                for one, row in acts
+            ],
+        )
     for choice in sorted(counts):
         request, bulk, done = counts[choice]
         found = yield "find_choice", [(choice,)]
@@ -96,3 +104,16 @@ def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Seq
             continue  # was already done
         by, words = request.by, bulk.words(done, request.note)
         yield "count_operation", [(now, bulk.app, by.name, by.way, bulk.verb, bulk.subject, words, choice, done)]
+
+
+def _apps_of(acts: Sequence[Audit]) -> Transaction[dict[str | None, str]]:
+    """The apps of runs, effects, approvals and deliveries that acts are about, by the subjects of those acts that name no app."""
+    runs = {one.subject: one.subject.partition("-")[0] for one in acts if one.app is None and one.subject is not None}
+    if not runs:
+        return {}
+    found = yield (
+        "app_of_subject",
+        [(one,) for one in sorted(set(runs.values()))],
+    )  # a delivery's id begins with that of its run
+    apps = {row[0]: row[1] for row in found}
+    return {subject: apps[one] for subject, one in runs.items() if one in apps}

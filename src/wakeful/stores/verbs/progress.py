@@ -18,6 +18,7 @@ from wakeful.stores.request import Heard, OfRun, Others, Ready, stands_for
 from wakeful.stores.transaction import Call, Count, Fetcher, Transaction
 from wakeful.stores.verbs.cancel import end_undone, lock_children
 from wakeful.stores.verbs.circuits import note_parked, refuse_parking
+from wakeful.stores.verbs.dead import under_open_keys
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import Streak, note_dead, went_well
 from wakeful.stores.verbs.followers import lock_followed, wake_if_over
@@ -323,19 +324,26 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
             one.decision.rule,
             one.decision.version,
             one.decision.reason,
+            "effect",
+            None,
+            None,
+            None,
         )
         for one in ended
         if one.decision is not None and one.claim.seq in just_now
     ]
     if decisions:
         yield "insert_run_decision", decisions
-    alarms = [request.alarm for request in ended if request.alarm is not None and request.claim.seq in just_now]
-    if alarms:
+    raising = [(one, one.alarm) for one in ended if one.alarm is not None and one.claim.seq in just_now]
+    if raising:
+        alarms = yield from under_open_keys([alarm for _, alarm in raising])
         yield from open_alarms(now, alarms)
+        raised = [
+            (one.claim.seq, alarm.key) for (one, _), alarm in zip(raising, alarms, strict=True) if one.state == "dead"
+        ]
+        if raised:
+            yield "note_alarm_of_run", raised
     dead = [one for one in ended if one.state == "dead" and one.claim.seq in just_now]
-    raised = [(one.claim.seq, one.alarm.key) for one in dead if one.alarm is not None]
-    if raised:
-        yield "note_alarm_of_run", raised
     if any(one.streak is not None for one in dead):
         yield from note_dead(now, dead)
     undone = [one for one in dead if one.undone]

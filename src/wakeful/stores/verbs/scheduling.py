@@ -71,7 +71,7 @@ def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
     decision = request.decision
     if decision.answer != "allow":
         row = (now, claim.seq, claim.agent, decision.answer, decision.rule, decision.version, decision.reason)
-        yield "insert_run_decision", [row]
+        yield "insert_run_decision", [(*row, "schedule", None, None, None)]
         step.state, step.error = "failed", request.denied
     else:
         after: StoredSchedule | None = request.before

@@ -5,6 +5,9 @@
 
 Everything that a run stores after it has read the result may depend on it. So a digest of all that its family has stored is recorded when
 the result is given. A correction compares it, while no run of the family can be claimed.
+
+In a strict store a run is held if no stored decision explains the state of an effect: an older version settled it, or its state was
+changed in the database. Both leave the same row. So a person settles the effect anew, and the run resumes.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ from typing import Literal
 
 from wakeful.model import Effect
 from wakeful.stores.judging import Judge
+from wakeful.stores.notes import unsettled
 from wakeful.stores.request import Audit, ByPerson
+from wakeful.stores.tampered import held_for_tampering
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.followers import tell_followers
@@ -33,6 +38,7 @@ class Settled:
     refused: str | None = None
     unfit: bool = False  # refused because it does not match the action's result type
     corrected: bool = False
+    anew: bool = False  # no stored decision explained the state that it had
 
 
 # The verb of a person's answer, by the state that it gives the effect.
@@ -42,7 +48,8 @@ SAYS = {"confirmed": "confirm", "retrying": "repeat", "abandoned": "abandon"}
 @dataclass(slots=True)
 class SettleEffect(ByPerson[Settled | None]):
     """A person settles a held effect; the first answer counts. Its run resumes once no effect of it is held. The result of a confirmed
-    effect can be corrected until its run has stored anything more. None if there is no such effect.
+    effect can be corrected until its run has stored anything more. An effect whose run is held because no decision explains the
+    effect's state is settled anew. None if there is no such effect.
 
     `refuse` is called in the same transaction with the JSON schema of the action's result; it returns why a result does not match, or None.
     """
@@ -55,7 +62,7 @@ class SettleEffect(ByPerson[Settled | None]):
     def audit(self, result: Settled | None) -> Audit | None:
         if result is None or not result.first:
             return None
-        word = "correct the result" if result.corrected else SAYS[self.state]
+        word = "correct the result" if result.corrected else SAYS[self.state] + (" anew" if result.anew else "")
         return Audit("effects", None, self.id, f"{word}: {self.note}" if self.note else word)
 
 
@@ -122,8 +129,18 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
     if not found:
         return None
     root, effect, run = found[0][0], effect_of(found[0]), found[0][-1]
-    again = effect.state == "confirmed" and effect.given and one.state == "confirmed" and one.result is not None
-    if effect.state in SETTLED_BY_PEOPLE or again:
+    anew = unsettled(effect) is not None and (yield from _is_held_for_tampering(root))
+    if anew:  # no run of the family can be claimed, and no other person settles it at the same time
+        effect = effect_of((yield "find_effect", [(one.id,)])[0])
+        anew = unsettled(effect) is not None
+    again = (
+        not anew
+        and effect.state == "confirmed"
+        and effect.given
+        and one.state == "confirmed"
+        and one.result is not None
+    )
+    if effect.state in SETTLED_BY_PEOPLE or again or anew:
         refused = yield from unfit(one)
         if refused is not None:
             return Settled(effect, run, first=False, refused=refused, unfit=True)
@@ -131,7 +148,8 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
         return (yield from correct(now, one, effect, root, run))
     holder = one.id if effect.undoes is None else effect.undoes
     keyed = yield "lock_keys_of_effect", [(holder,)]
-    settled = yield "settle_effect", [(now, one.id, one.state, one.result, one.by.name, one.note, one.state)]
+    query = "settle_effect_anew" if anew else "settle_effect"
+    settled = yield query, [(now, one.id, one.state, one.result, one.by.name, one.note, one.state)]
     if settled:
         if one.state == "confirmed":
             if effect.undoes is not None:
@@ -139,10 +157,18 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
             yield from note_stored(one.id, root)
         elif effect.given:
             yield "note_stored_before", [(one.id, None)]
+            if effect.undoes is not None:  # the older version had marked it as undone
+                yield "mark_not_undone", [(effect.undoes,)]
         if keyed:
             yield from tell_followers(now, holder)
         released = yield "release_held_runs", [(now, root)]
         ended = f"{one.state} by {one.by.name}" + (f": {one.note}" if one.note else "")
         yield from resolve_held(now, [HeldRun(row[3], *row[:3]) for row in released], ended)
     found = yield "find_effect", [(one.id,)]
-    return Settled(effect_of(found[0]), run, first=bool(settled))
+    return Settled(effect_of(found[0]), run, first=bool(settled), anew=anew and bool(settled))
+
+
+def _is_held_for_tampering(root: str) -> Transaction[bool]:
+    """Whether a run of the family is held for tampering. The family stays locked until the commit."""
+    family = yield "lock_reasons_of_family", [(root,)]
+    return any(state == "held" and held_for_tampering(reason) for state, reason in family)

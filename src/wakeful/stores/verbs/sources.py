@@ -88,7 +88,8 @@ class LetSourceGo(Request[None]):
 
 @dataclass(slots=True)
 class ReportSource(Request[None]):
-    """Report a source's health. Counts are added to the stored ones; None leaves a figure unchanged.
+    """Report a source's health. Counts are added to the stored ones; None leaves a figure unchanged. A failing source does not become
+    idle.
 
     With a `token`, only the holder's report counts; any other is ignored.
     """
@@ -222,7 +223,7 @@ def report_sources(now: int | None, requests: Sequence[ReportSource]) -> Transac
                 now,
                 one.app,
                 one.name,
-                one.state,
+                None if one.state == "idle" else one.state,
                 one.error,
                 one.token,
                 one.lag,
@@ -235,6 +236,9 @@ def report_sources(now: int | None, requests: Sequence[ReportSource]) -> Transac
             for one in ordered
         ],
     )
+    resting = [(now, one.app, one.name) for one in ordered if one.state == "idle"]
+    if resting:
+        yield "rest_source", resting
     over = sorted({one.resolves for one in ordered if one.resolves is not None})
     if over:
         yield from resolve_alarms(now, over)

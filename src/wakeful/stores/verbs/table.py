@@ -53,6 +53,7 @@ from wakeful.stores.verbs.operation_keys import OpenOnce, SaveOnce, open_once, s
 from wakeful.stores.verbs.outbox import RedoDelivery, WorkLane, redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import ChangePause, change_pauses
 from wakeful.stores.verbs.people import RaiseAlarm, RecordOperation, raise_alarms, record_operations
+from wakeful.stores.verbs.policies import ApplyPolicy, apply_policies
 from wakeful.stores.verbs.processes import (
     BuryProcess,
     RegisterProcess,
@@ -116,6 +117,7 @@ Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 VERBS: dict[type, Verb] = {
     EnterCipher: enter_ciphers,
     ChangePause: change_pauses,
+    ApplyPolicy: apply_policies,
     RetireApp: retire_apps,
     BringBackApp: bring_apps_back,
     GuardApp: guard_apps,

@@ -32,7 +32,8 @@ def begin_undoing(now: int | None, requests: Sequence[FinishRun]) -> Transaction
         if asked is None or not (yield "done_outside", [(claim.root, claim.seq)]):
             continue
         place = (claim.seq, claim.token)
-        failed_with = to_json({"error": one.error, "reason": one.reason}).decode()
+        raises = {} if one.alarm is None else {"alarm": one.alarm.key}
+        failed_with = to_json({"error": one.error, "reason": one.reason, **raises}).decode()
         row = (now, *place, asked.by, asked.note, failed_with, int(one.failed))
         if (yield "undo_failed", [row]):
             attempt = (now, *place, claim.process, one.state, one.error, claim.claimed_at)

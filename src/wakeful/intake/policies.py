@@ -1,0 +1,72 @@
+"""The policy that one process judges by: the text in force in the store, and the rules of the app's code.
+
+The store says which text is in force, so all processes judge by the same one, whatever their own files say. An effect that was judged
+by an older version is refused by the transaction that would begin it; this process then looks again and judges anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wakeful.errors import ConfigError
+from wakeful.model import OWN_AGENTS, Decision
+from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, Facts, Rule, judge
+from wakeful.policy.judgement import Judgement
+from wakeful.policy.text import Policy, read_policy
+from wakeful.stores.transaction import Fetcher
+from wakeful.stores.verbs.policies import policy_in_force, policy_texts
+
+# Alarms and approvals must get out, so Wakeful's own agents are not judged.
+OWN = Decision("allow", rule="wakeful", reason="one of Wakeful's own agents")
+
+
+class Policies:
+    """Judges facts by the policy in force."""
+
+    def __init__(
+        self, app: str, database: Fetcher | None = None, rules: Callable[[], Sequence[Rule]] = lambda: DEFAULT_RULES
+    ) -> None:
+        self._app = app
+        self._database = database
+        self._rules = rules
+        self.policy: Policy | None = None
+        self.version: str | None = None
+        self._unreadable: str | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Whether rules in a file may ask for the arguments of an action."""
+        return self.policy is not None
+
+    def judge(self, facts: Facts) -> Judgement:
+        """The judgement of all rules. If the text in force cannot be read here, everything is denied."""
+        if facts.agent.startswith(OWN_AGENTS):
+            return Judgement(OWN, self.version)
+        if self._unreadable is not None:
+            reason = f"the policy in force cannot be read by this process: {self._unreadable}"
+            return Judgement(Decision("deny", "policy", reason, version=self.version or "", broken=True), self.version)
+        return judge(facts, self._rules(), self.policy)
+
+    def presume(self, policy: Policy) -> None:
+        """Judge by this policy as long as none is in force: that of a process which only sends events before any worker has started."""
+        if self.version is None:
+            self.policy = policy
+
+    async def look(self) -> bool:
+        """Read which policy is in force, and its text if it is another one than before. Returns whether it is."""
+        if self._database is None:
+            return False
+        version = await policy_in_force(self._database, self._app)
+        if version == self.version:
+            return False
+        policy, unreadable = None, None
+        if version is not None:
+            try:
+                policy = read_policy(await policy_texts(self._database, self._app, version))
+            except ConfigError as error:  # written for a newer version of Wakeful
+                unreadable = str(error)
+        self.policy, self.version, self._unreadable = policy, version, unreadable
+        return True
+
+
+UNRULED = Judgement(ALLOWED)

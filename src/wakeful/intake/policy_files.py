@@ -1,0 +1,138 @@
+"""The policy files of an app: read at the start and when they change, and put in force if the store has never seen their text.
+
+a new text ──► checked ─┬─ wrong ──────────► alarm; the policy in force stays
+                        ├─ never seen ─────► in force
+                        ├─ in force ───────► nothing to do
+                        └─ seen before ────► alarm: an older text comes back only by `wakeful policy apply`
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from wakeful.errors import ConfigError
+from wakeful.intake.policies import Policies
+from wakeful.policy.text import Known, read_policy
+from wakeful.service import Service
+from wakeful.stores.request import Actor, Doer
+from wakeful.stores.verbs.alarms import ResolveAlarms
+from wakeful.stores.verbs.policies import ApplyPolicy, PolicyApplied
+
+LOOK_EVERY = 1.0
+LARGEST = 1_000_000  # bytes of a policy file
+
+
+def policy_alarm(app: str) -> str:
+    """The key of the alarm about an app's policy files."""
+    return f"policy/{app}"
+
+
+def files_of(given: Any, *, caller: str, where: str) -> tuple[Path, ...]:
+    """The files of `App(policy=…)`: one or a list, relative to the file that declares the app. ConfigError for anything else."""
+    if given is None:
+        return ()
+    named = [given] if isinstance(given, str | Path) else given
+    if (
+        not isinstance(named, list | tuple)
+        or not named
+        or not all(isinstance(one, str | Path) and str(one) for one in named)
+    ):
+        message = f'{where}: policy must be a file or a list of files, like "policy.yaml", not {given!r}'
+        raise ConfigError(message)
+    folder = Path(caller).parent if Path(caller).is_file() else Path()
+    return tuple(folder / one for one in named)
+
+
+def read_files(files: Sequence[Path]) -> list[tuple[str, str]]:
+    """The name and the text of each file. ConfigError for a file that cannot be read."""
+    texts = []
+    for file in files:
+        try:
+            content = file.read_bytes()
+            if len(content) > LARGEST:
+                message = f"policy {file}: it has {len(content):,} bytes, and a policy has at most {LARGEST:,}"
+                raise ConfigError(message)
+            texts.append((file.name, content.decode()))
+        except (OSError, UnicodeError) as error:
+            message = f"policy {file}: the file cannot be read: {error}"
+            raise ConfigError(message) from None
+    return texts
+
+
+class PolicyFiles(Service):
+    """Keeps the policy in force up with the files of this process, and this process up with the policy in force."""
+
+    name = "policy"
+
+    def __init__(
+        self,
+        app: str,
+        files: Sequence[Path],
+        policies: Policies,
+        store: Doer,
+        known: Callable[[], Known],
+        *,
+        alarm: Callable[[str, str], None],
+    ) -> None:
+        super().__init__()
+        self._app = app
+        self._files = files
+        self._policies = policies
+        self._store = store
+        self._known = known
+        self._alarm = alarm
+        self._read: list[tuple[str, str]] | None = None  # the texts that were read last, good or not
+        self._told: str | None = None
+
+    async def begin(self) -> None:
+        """Before any work. ConfigError if the files are wrong and no policy is in force: nothing would judge."""
+        await self._policies.look()
+        try:
+            await self._apply()
+        except ConfigError as error:
+            if self._policies.version is None:
+                raise
+            self._tell(str(error))
+        await self._policies.look()
+
+    async def run_once(self) -> float | None:
+        try:
+            await self._apply()
+        except ConfigError as error:
+            self._tell(str(error))
+        await self._policies.look()
+        return LOOK_EVERY if self._files or self._policies.version is not None else None
+
+    async def _apply(self) -> None:
+        if not self._files:
+            return
+        texts = await asyncio.to_thread(read_files, self._files)
+        if texts == self._read:
+            return
+        self._read = texts
+        policy = read_policy(texts, self._known())
+        applied = await self._store.do(
+            ApplyPolicy(self._app, policy.version, texts, only_unseen=True, by=Actor("policy file", "worker"))
+        )
+        if applied.changed or applied.before == applied.version:
+            await self._good(applied)
+        else:
+            self._tell(
+                f"the files of this process hold version {policy.version[:10]}, which was in force before; {(applied.before or '')[:10]} "
+                "is in force and stays. `wakeful policy apply FILE` puts an older text in force again"
+            )
+
+    async def _good(self, applied: PolicyApplied) -> None:
+        if applied.changed:
+            self.log.info("policy in force", app=self._app, version=applied.version, before=applied.before)
+        self._told = None
+        await self._store.do(ResolveAlarms([policy_alarm(self._app)]))
+
+    def _tell(self, problem: str) -> None:
+        if problem != self._told:
+            self._told = problem
+            kept = "no policy" if self._policies.version is None else f"version {self._policies.version[:10]}"
+            self._alarm(policy_alarm(self._app), f"{problem}. The process works on with {kept}")

@@ -1,0 +1,259 @@
+"""Policy: the texts that an app was given, which one is in force, and putting another one in force.
+
+check    read a policy file and say everything that is wrong with it; nothing is changed
+explain  every rule that was asked about an event, a run or an effect, and why it applies or not
+test     judge cases of a file and compare the answers with the expected ones
+diff     judge stored events and effects by two versions or files, and count what changes
+apply    put a policy file in force: once it returns, no effect begins that was judged by another version
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
+
+from wakeful.errors import NotFound
+from wakeful.operations.policing import app_meant, read_text
+from wakeful.policy.text import PolicyError
+from wakeful.resources import policy_cases, policy_diff, policy_explain
+from wakeful.resources.declare import Column, Listing, Printed, Resource, Show, Verb
+from wakeful.resources.desk import Desk
+from wakeful.resources.fields import About, Count, Flag, Moment
+from wakeful.resources.parameters import FileText, OfApp, Param
+from wakeful.resources.refusals import Ambiguous, Refused
+from wakeful.resources.words import Look, clock_time, line, number, plain, plain_lines
+from wakeful.stores.verbs.policies import ApplyPolicy, policy_in_force, policy_texts
+
+SHOWN_OF_A_VERSION = 10
+SHORTEST = 4
+
+
+class Policy(TypedDict):
+    """One version of an app's policy: a text that was in force, or is."""
+
+    app: str
+    version: Annotated[str, About("Digest of the text", example="5f1d8e2a90")]
+    active: Annotated[Flag, About("Whether it is in force")]
+    seen_at: Annotated[Moment, About("When the store first saw this text")]
+    applied_at: Annotated[Moment, About("When it was last put in force")]
+    by: str
+
+
+class PolicyText(TypedDict):
+    """One file of a policy."""
+
+    name: str
+    text: str
+
+
+class PolicyDetail(Policy):
+    """One version of a policy, with its text."""
+
+    files: list[PolicyText]
+
+
+class PolicyChecked(TypedDict):
+    """A policy text without mistakes."""
+
+    version: str
+    rules: Count
+
+
+class PolicyInForce(TypedDict):
+    """The version that is in force now, and the one before."""
+
+    app: str
+    version: str
+    before: str | None
+    changed: Annotated[bool, About("false: this text was already in force")]
+
+
+class PolicyPlan(TypedDict):
+    """What applying a text would do."""
+
+    app: str
+    version: str
+    before: Annotated[str | None, About("The version in force now")]
+    rules: Count
+    seen: Annotated[bool, About("Whether this text was in force before")]
+
+
+Text = Annotated[
+    str,
+    Param("the policy file", about="the text of the policy, as YAML", metavar="FILE", positional=True, content=True),
+]
+File = Annotated[str, Param("name of the file in messages", http_only=True)]
+
+
+async def policies(desk: Desk, *, app: OfApp = None) -> list[Policy]:
+    return await desk.reads.rows(Policy, "list_policies", app)
+
+
+async def find(desk: Desk, version: str, *, app: OfApp = None) -> PolicyDetail | None:
+    """One version by its digest or the beginning of it. Raises Ambiguous or NotFound if several match."""
+    found = [one for one in await policies(desk, app=app) if one["version"].startswith(version)]
+    if len(version) < SHORTEST or not found:
+        return None
+    if len({one["app"] for one in found}) > 1:
+        apps = " and ".join(sorted({one["app"] for one in found}))
+        raise Ambiguous(f"policy {version} is in several apps ({apps})", "app")
+    if len(found) > 1:
+        message = f"{version} matches more than one version: give more characters"
+        raise NotFound(message)
+    files = [
+        PolicyText(name=name, text=text)
+        for name, text in await policy_texts(desk.reads.database, found[0]["app"], found[0]["version"])
+    ]
+    return PolicyDetail(**found[0], files=files)
+
+
+async def known(desk: Desk, **_: Any) -> list[str]:
+    return [one["version"][:SHOWN_OF_A_VERSION] for one in await policies(desk)]
+
+
+async def check(_: Desk, *, text: Text, file: File = "policy.yaml") -> PolicyChecked:
+    policy = read(text, file)
+    return PolicyChecked(version=policy.version, rules=len(policy.rules))
+
+
+async def apply(desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml") -> PolicyInForce:
+    policy, meant = read(text, file), await meant_by(desk, app)
+    done = await desk.store.do(
+        ApplyPolicy(meant, policy.version, [(file_of(text, file), str(text))], by=desk.by, note=desk.note)
+    )
+    return PolicyInForce(app=meant, version=done.version, before=done.before, changed=done.changed)
+
+
+async def plan(desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml") -> PolicyPlan:
+    policy, meant = read(text, file), await meant_by(desk, app)
+    before = await policy_in_force(desk.reads.database, meant)
+    seen = bool(await policy_texts(desk.reads.database, meant, policy.version))
+    return PolicyPlan(app=meant, version=policy.version, before=before, rules=len(policy.rules), seen=seen)
+
+
+async def meant_by(desk: Desk, app: str | None) -> str:
+    """The named app, the app of this server, or the only app of the store."""
+    own = None if desk.code is None else str(desk.code.agents.name)
+    return await app_meant(desk.reads, app or own)
+
+
+def read(text: str, file: str) -> Any:
+    """The policy, or Refused with everything that is wrong with it."""
+    try:
+        return read_text(text, file_of(text, file))
+    except PolicyError as error:
+        raise Refused(
+            "; ".join(error.problems),
+            kind="policy-does-not-fit",
+            title="The policy has mistakes",
+            status=422,
+            field="text",
+            said=error.problems,
+            typed=f"the policy has {number(len(error.problems), 'mistake')}: it is not in force",
+        ) from None
+
+
+def file_of(text: str, file: str) -> str:
+    """The name of the file for messages: the command line knows it."""
+    return text.name if isinstance(text, FileText) else file
+
+
+async def apps_of(desk: Desk, *, app: str | None = None, **_: Any) -> list[str]:
+    """The app whose token is needed."""
+    return [await meant_by(desk, app)]
+
+
+def short(version: str | None) -> str:
+    return "none" if version is None else version[:SHOWN_OF_A_VERSION]
+
+
+def checked(one: PolicyChecked) -> str:
+    return f"policy {short(one['version'])}: {number(one['rules'], 'rule')}, no mistakes"
+
+
+def applied(one: PolicyInForce) -> str:
+    if not one["changed"]:
+        return f"app {plain(one['app'])}: policy {short(one['version'])} was already in force"
+    return f"app {plain(one['app'])}: policy {short(one['version'])} is in force; before: {short(one['before'])}"
+
+
+def planned(one: PolicyPlan) -> str:
+    if one["before"] == one["version"]:
+        return f"app {plain(one['app'])}: policy {short(one['version'])} is already in force"
+    again = ", which was in force before" if one["seen"] else ""
+    return (
+        f"app {plain(one['app'])}: policy {short(one['version'])} ({number(one['rules'], 'rule')}){again} would replace "
+        f"{short(one['before'])}"
+    )
+
+
+def shown(one: PolicyDetail, look: Look) -> Printed:
+    whole = look.piped
+    state = "in force" if one["active"] else "replaced"
+    yield line(("policy ", "dim"), (one["version"], "bold"), f"  {state}", whole=whole)
+    yield line(
+        f"app {plain(one['app'])}, applied by {plain(one['by'])} at {clock_time(one['applied_at'])}",
+        style="dim",
+        whole=whole,
+    )
+    for file in one["files"]:
+        yield line(f"# {plain(file['name'])}", style="dim", whole=whole)
+        yield line(plain_lines(file["text"]), whole=whole)
+
+
+RESOURCE = Resource(
+    noun="policy",
+    plural="policies",
+    command="policy",
+    path="/v1/policy",
+    view=Policy,
+    key="version",
+    example="5f1d8e2a90",
+    state=None,
+    missing='there is no policy "{key}" here: see `wakeful policy`',
+    known=known,
+    listing=Listing(
+        read=policies,
+        summary="list the versions of an app's policy, the newest first",
+        none='no policy was applied here. An app names its files with App(policy="policy.yaml").',
+        columns=(
+            Column("version", show=lambda one, _: short(one["version"])),
+            Column("app"),
+            Column("in force", show=lambda one, _: "yes" if one["active"] else "–"),
+            Column("applied", "applied_at"),
+            Column("by", flexible=True),
+        ),
+    ),
+    show=Show(find=find, summary="show one version with its text", lines=shown),
+    readings=(policy_explain.READING,),
+    verbs=(
+        Verb(
+            "check",
+            check,
+            "check a policy file; nothing is changed",
+            says=checked,
+            of_one=False,
+            scope="read",
+            note=False,
+            storeless=lambda _: True,
+            statuses=("422",),
+        ),
+        policy_cases.VERB,
+        policy_diff.VERB,
+        Verb(
+            "apply",
+            apply,
+            "put a policy file in force",
+            says=applied,
+            of_one=False,
+            plan=plan,
+            plans=planned,
+            danger="some",
+            guarded="change a policy",
+            apps=apps_of,
+            statuses=("404", "422"),
+        ),
+    ),
+    takes="policy takes list, show and a VERSION, check, test or apply and a FILE, explain and an ID, or diff OLD NEW, like: wakeful policy apply policy.yaml",
+)

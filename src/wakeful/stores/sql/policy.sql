@@ -1,0 +1,99 @@
+-- Policy: which text is in force, which texts were applied before, and the uses of counted rules.
+
+-- policy_in_force(app) --
+select app, version from wakeful_policy where app = :app and active = 1
+
+-- policy_text(app, version) --
+select texts from wakeful_policy where app = :app and version = :version
+
+-- end_policy(app, version) --
+-- Before another one begins: only one is in force.
+update wakeful_policy set active = 0 where app = :app and active = 1 and version <> :version
+
+-- apply_policy(now, app, version, texts, operator) --
+insert into wakeful_policy (app, version, texts, seen_at, applied_at, applied_by, active)
+values (:app, :version, :texts, {now}, {now}, :operator, 1)
+on conflict (app, version) do update set active = 1, applied_at = excluded.applied_at, applied_by = excluded.applied_by
+
+-- list_policies(app) --
+select app, version, active, seen_at, applied_at, applied_by as "by" from wakeful_policy
+where cast(:app as text) is null or app = :app order by app, applied_at desc, version
+
+-- lock_policy_counter(app, rule, subject) --
+-- Two transactions count one after the other. An update that changes nothing locks the row.
+insert into wakeful_policy_counter (app, rule, subject) values (:app, :rule, :subject)
+on conflict (app, rule, subject) do update set rule = excluded.rule
+
+-- uses_of_rule(now, app, rule, subject, within) --
+select app, rule, subject, use from wakeful_policy_use
+where app = :app and rule = :rule and subject = :subject and used_at > {now} - cast(:within as bigint)
+
+-- forget_uses_of_rule(now, app, rule, subject, within) --
+delete from wakeful_policy_use
+where app = :app and rule = :rule and subject = :subject and used_at <= {now} - cast(:within as bigint)
+
+-- note_use_of_rule(now, app, rule, subject, use) --
+insert into wakeful_policy_use (app, rule, subject, use, used_at) values (:app, :rule, :subject, :use, {now})
+on conflict (app, rule, subject, use) do nothing
+
+-- hold_new_run(id, reason) --
+-- Policy wants a person to decide whether this run begins. It was inserted by the same transaction.
+update wakeful_run set state = 'held', reason = :reason where id = :id and state = 'ready' and token = 0
+returning seq, id
+
+-- open_run_approval(now, id, run_seq, key, app, agent, question, schema, rule) --
+insert into wakeful_approval (id, app, agent, run_seq, key, question, schema, state, asked_at, kind, rule)
+values (:id, :app, :agent, :run_seq, :key, :question, :schema, 'open', {now}, 'run', :rule)
+on conflict (id) do nothing
+
+-- begin_held_run(now, seq) --
+-- A person said yes. A run with a place becomes due when its turn comes.
+update wakeful_run set state = 'ready', reason = null, due_at = case when place is null then {now} end
+where seq = :seq and state = 'held' and token = 0
+returning app, agent, id
+
+-- deny_held_run(now, seq, reason, outcome) --
+-- A person said no.
+update wakeful_run set state = 'denied', reason = :reason, outcome = :outcome, due_at = null, finished_at = {now}
+where seq = :seq and state = 'held' and token = 0
+returning app, agent, id
+
+-- effect_to_judge(id) --
+select {judged_effect} where effect.id = :id
+
+-- effects_of_run_to_judge(root) --
+-- Replays and forks of a run share its effects.
+select {judged_effect} where effect.root = :root order by effect.position, effect.seq
+
+-- effects_to_judge(app, since, after, most) --
+-- Oldest first; `after` is the seq of the last one seen.
+select {judged_effect}
+where effect.seq > :after and effect.app = :app and effect.opened_at >= :since order by effect.seq limit :most
+
+-- admissions_of_event(key) --
+select event.seq, event.key, event.app, admission.agent, admission.state, admission.run_id as run, event.accepted_at, event.envelope
+from wakeful_event event join wakeful_admission admission on admission.event_seq = event.seq
+where event.key = :key order by admission.agent
+
+-- admissions_to_judge(app, since, after, after_agent, most) --
+-- Oldest first; `after` and `after_agent` are the event and the agent of the last one seen.
+select event.seq, event.key, event.app, admission.agent, admission.state, admission.run_id as run, event.accepted_at, event.envelope
+from wakeful_event event join wakeful_admission admission on admission.event_seq = event.seq
+where (event.seq > :after or (event.seq = :after and admission.agent > :after_agent)) and event.seq >= :after
+  and event.app = :app and event.accepted_at >= :since and event.state <> 'quarantined'
+order by event.seq, admission.agent limit :most
+
+-- denied_effects(key) --
+-- Effects that policy denied: only the decision is stored, not the effect.
+select decision.effect_id, decision.agent, decision.action, decision.rule, decision.version, decision.reason, run.root
+from wakeful_event event join wakeful_decision decision on decision.event_seq = event.seq
+join wakeful_run run on run.seq = decision.run_seq
+where event.key = :key and decision.effect_id is not null and decision.answer = 'deny' and coalesce(decision.mode, 'enforce') = 'enforce'
+  and not exists (select 1 from wakeful_effect effect where effect.id = decision.effect_id)
+order by decision.seq
+
+-- count_denied_effects(app, since) --
+select count(distinct decision.effect_id) from wakeful_decision decision
+where decision.decided_at >= :since and decision.app = :app and decision.answer = 'deny'
+  and coalesce(decision.mode, 'enforce') = 'enforce'
+  and not exists (select 1 from wakeful_effect effect where effect.id = decision.effect_id)

@@ -1,0 +1,117 @@
+"""Events that become a run only if a person agrees: the run is stored as held, together with an approval and its alarm.
+
+accepted ──► run held, approval open ─┬─ yes ──► run ready, in the order of its key
+                                      └─ no ───► run denied
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic_core import from_json, to_json
+
+from wakeful.model import Admission, Arrival, Decision, HeldAdmission, RunOutcome, digest
+from wakeful.stores.alarm import Alarm, ask_alarm
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.people import open_alarms
+from wakeful.stores.verbs.standing import Judged, beyond, note_uses
+from wakeful.stores.verbs.waits import Woken, tell_caller
+
+KEY = "admission"  # in place of the step that waits for the answer
+YES_OR_NO = '{"type":"boolean"}'  # the JSON schema of the answer
+DENIED = to_json(RunOutcome("denied")).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class NewHeld:
+    """A new run that waits for a person, and the event that it is about."""
+
+    app: str
+    agent: str
+    run: str
+    event: str
+    type: str
+    held: HeldAdmission
+
+
+def judge_counted(now: int | None, arrivals: Sequence[tuple[str, Arrival]]) -> Transaction[dict[str, Arrival]]:
+    """New events that rules with a count are about, with their changed admissions, by the event's key. Those that begin are counted."""
+    places = [
+        (app, arrival, one) for app, arrival in arrivals for one in arrival.admissions if one.judgement is not None
+    ]
+    judged = {
+        number: Judged(app, one.judgement, f"{arrival.key}/{one.agent}")
+        for number, (app, arrival, one) in enumerate(places)
+        if one.judgement is not None
+    }
+    over = yield from beyond(now, judged)
+    changed: dict[str, Arrival] = {}
+    begins = []
+    for number, (_, arrival, one) in enumerate(places):
+        decision = judged[number].judgement.final(over.get(number, ()))
+        if decision.answer == "allow":
+            begins.append(judged[number])
+            continue
+        known = changed.get(arrival.key, arrival)
+        admissions = [became(other, decision) if other.agent == one.agent else other for other in known.admissions]
+        changed[arrival.key] = replace(
+            known, admissions=admissions, decisions=[*known.decisions, (one.agent, decision)]
+        )
+    yield from note_uses(now, begins)
+    return changed
+
+
+def became(admission: Admission, decision: Decision) -> Admission:
+    """The admission under a decision that is not "allow"."""
+    if decision.answer == "deny":
+        return Admission(admission.agent, "denied", reason=f"{decision.rule}: {decision.reason}")
+    owner = None if admission.held is None else admission.held.owner
+    return replace(admission, held=HeldAdmission(decision, owner))
+
+
+def hold_new_runs(now: int | None, runs: Sequence[NewHeld]) -> Transaction[bool]:
+    """Hold runs that this transaction has inserted, and open their approvals. Returns whether an alarm was opened."""
+    by_run = {one.run: one for one in runs}
+    rows = yield (
+        "hold_new_run",
+        [(one.run, reason_of(one.held.decision)) for one in sorted(runs, key=lambda one: one.run)],
+    )
+    opened = []
+    alarms = []
+    for seq, run in sorted(rows):
+        one = by_run[run]
+        approval = digest(run, KEY)
+        decision = one.held.decision
+        question = f"May agent {one.agent} handle event {one.event} ({one.type})? {reason_of(decision)}"
+        opened.append((now, approval, seq, KEY, one.app, one.agent, question, YES_OR_NO, decision.rule))
+        key = ask_alarm(one.app, one.agent, approval)
+        alarms.append(Alarm(one.app, key, f"{question} (run {run}, which waits)", one.agent, one.held.owner))
+    if opened:
+        yield "open_run_approval", opened
+        yield from open_alarms(now, sorted(alarms, key=lambda alarm: alarm.key))
+    return bool(opened)
+
+
+def reason_of(decision: Decision) -> str:
+    return f"{decision.rule}: {decision.reason}"
+
+
+def decide_run(now: int | None, seq: int, answer: str, by: str) -> Transaction[Woken]:
+    """A person's answer to the question whether a run may begin. Returns the agents that may have work."""
+    if from_json(answer) is True:
+        return [(row[0], row[1]) for row in (yield "begin_held_run", [(now, seq)])]
+    reason = f"{by} said no"
+    woken: Woken = []
+    for _, _, run in (yield "deny_held_run", [(now, seq, reason, DENIED)]):
+        woken += yield from tell_caller(now, seq, run, "denied", reason)
+    return woken
+
+
+def held_of(app: str, arrival: Arrival, runs: Mapping[str, str]) -> list[NewHeld]:
+    """The runs of an event that wait for a person; `runs` has the run of each agent that got one."""
+    return [
+        NewHeld(app, one.agent, runs[one.agent], arrival.id, arrival.type, one.held)
+        for one in arrival.admissions
+        if one.held is not None and one.agent in runs
+    ]
