@@ -128,11 +128,15 @@ class Runtime(Parts):
         """Connect to the store and nothing more: enough to emit events and to read."""
         CURRENT.set(self.outage)  # for every task that is started from here
         await self.store.open(migrate=self.database.dialect == "sqlite" if migrate is None else migrate)
-        self.outage.over()
-        await self.reserved.learn()
-        await self.policies.look()
-        if self.policies.version is None and self.app.policy:
-            self.policies.presume(read_policy(read_files(self.app.policy)))
+        try:
+            self.outage.over()
+            await self.reserved.learn()
+            await self.policies.look()
+            if self.policies.version is None and self.app.policy:
+                self.policies.presume(read_policy(read_files(self.app.policy)))
+        except BaseException:
+            await self.store.close()  # a caller stops only a runtime that was opened
+            raise
 
     async def start(self, *, watch: bool = True) -> None:
         """Join the other processes, take over the runs of dead ones, and begin to work. With `watch`, check

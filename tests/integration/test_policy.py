@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,15 @@ class TestFiles:
         with pytest.raises(ConfigError, match=r'policy\.yaml:3.*Did you mean "agent"'):
             async with working(app):
                 pass
+
+    async def test_a_start_that_a_wrong_file_ends_leaves_no_connection_open(self, new_app: NewApp, policy: Path):
+        write(policy, "policy: 1\nrules: 7\n")
+        app = new_app(policy=policy)
+        declare(app)
+        with pytest.raises(ConfigError, match=r"policy\.yaml"):
+            async with working(app):
+                pass
+        gc.collect()  # a connection that was left open is reported here, as a warning that fails the test
 
     async def test_wakefuls_own_agents_are_not_judged(self, new_app: NewApp, policy: Path):
         write(policy, "policy: 1\nrules:\n  - {id: a, at: admission, answer: deny}\n  - {id: b, answer: deny}\n")
