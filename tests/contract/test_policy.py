@@ -217,6 +217,30 @@ class TestCounts:
         assert sorted(states) == ["held"] * 7 + ["intent"] * 5
 
 
+class TestWatchedCounts:
+    WATCHED = Decision("deny", "many", "too many", mode="watch")
+
+    async def test_a_watched_rule_is_recorded_beyond_its_count_and_not_applied(self, member: Member, store_url: str):
+        claim = await a_claim(member)
+        for number in range(4):
+            effect = await open_effect(member, claim, counted(2, decision=self.WATCHED), str(number))
+            assert isinstance(effect, Effect)
+            assert effect.state == "intent"
+        rows = await query(store_url, "select rule, answer, mode from wakeful_decision")
+        assert rows == [("many", "deny", "watch")] * 2
+
+    async def test_at_admission_too(self, member: Member, store_url: str):
+        judgement = counted(2, decision=self.WATCHED)
+        arrivals = [an_arrival(str(number)) for number in range(3)]
+        await accept(
+            member.store,
+            *(replace(one, admissions=[replace(one.admissions[0], judgement=judgement)]) for one in arrivals),
+        )
+        assert len(await member.claim()) == 3
+        rows = await query(store_url, "select rule, answer, mode from wakeful_decision")
+        assert rows == [("many", "deny", "watch")]
+
+
 def held_arrival(identifier: str = "1", flow: Flow | None = None) -> Arrival:
     arrival = an_arrival(identifier, decision=HOLD)
     (one,) = arrival.admissions

@@ -15,7 +15,7 @@ from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.followers import counted_on, tell_followers
 from wakeful.stores.verbs.locks import HeldLock, lost_locks
 from wakeful.stores.verbs.refusal import lost, refusal_of
-from wakeful.stores.verbs.standing import Judged, final_decisions, note_uses, stored_mode
+from wakeful.stores.verbs.standing import Judged, Watched, final_decisions, note_uses, stored_mode
 
 # An action: its app, its reference, its name, and the JSON schema of its result, if declared.
 ActionResult = tuple[str, str, str, str | None]
@@ -77,7 +77,7 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
     refused_early |= yield from counted_on(now, requests)
     asked = {number: one for number, one in enumerate(requests) if number not in refused_early}
     judged = {number: judged_of(one) for number, one in asked.items() if one.effect.state == "intent"}
-    decisions = yield from final_decisions(now, judged)
+    decisions, watched = yield from final_decisions(now, judged)
     effects: dict[int, Effect] = {}
     for number, request in enumerate(requests):
         decision = decisions.get(number)
@@ -91,7 +91,7 @@ def open_effects(now: int | None, requests: Sequence[OpenEffect]) -> Transaction
                 results[number] = became
             else:
                 effects[number] = became
-    yield from store_decisions(now, requests, decisions)
+    yield from store_decisions(now, requests, decisions, watched)
     allowed = sorted(effects, key=lambda number: effects[number].id)
     rows = [_new_row(now, requests[number], effects[number]) for number in allowed if not effects[number].staged]
     inserted = {row[0]: row[1] for row in ((yield "insert_effect", rows) if rows else [])}
@@ -138,7 +138,7 @@ def decided(effect: Effect, decision: Decision | None) -> Effect | Decision:
 
 
 def store_decisions(
-    now: int | None, requests: Sequence[OpenEffect], decisions: Mapping[int, Decision | PolicyMoved]
+    now: int | None, requests: Sequence[OpenEffect], decisions: Mapping[int, Decision | PolicyMoved], watched: Watched
 ) -> Transaction[None]:
     """Store each answer that is not "allow", and the answers of rules that only watch."""
     rows = []
@@ -146,7 +146,7 @@ def store_decisions(
         if isinstance(decision, PolicyMoved):
             continue
         request = requests[number]
-        rows += [decision_row(now, request, one) for one in request.judgement.watched]
+        rows += [decision_row(now, request, one) for one in watched.get(number, ())]
         if decision.answer != "allow":
             rows.append(decision_row(now, request, decision))
     if rows:
@@ -197,7 +197,7 @@ def _judge_calls(now: int | None, requests: Sequence[SaveEffect]) -> Transaction
             judged[number] = Judged(request.claim.app, replace(request.judgement, counted=()), request.effect.id)
     if not judged:
         return {}
-    decisions = yield from final_decisions(now, judged)
+    decisions, _ = yield from final_decisions(now, judged)  # rules that watch were recorded when the effect began
     refused = {
         number: one for number, one in decisions.items() if isinstance(one, PolicyMoved) or one.answer != "allow"
     }

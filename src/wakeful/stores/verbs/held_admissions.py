@@ -49,11 +49,16 @@ def judge_counted(now: int | None, arrivals: Sequence[tuple[str, Arrival]]) -> T
     changed: dict[str, Arrival] = {}
     begins = []
     for number, (_, arrival, one) in enumerate(places):
-        decision = judged[number].judgement.final(over.get(number, ()))
+        judgement, beyond_count = judged[number].judgement, over.get(number, ())
+        decision = judgement.final(beyond_count)
+        known = changed.get(arrival.key, arrival)
+        watching = [each for each in judgement.watching(beyond_count) if each not in judgement.watched]
+        if watching:
+            known = replace(known, decisions=[*known.decisions, *((one.agent, each) for each in watching)])
+            changed[arrival.key] = known
         if decision.answer == "allow":
             begins.append(judged[number])
             continue
-        known = changed.get(arrival.key, arrival)
         admissions = [became(other, decision) if other.agent == one.agent else other for other in known.admissions]
         changed[arrival.key] = replace(
             known, admissions=admissions, decisions=[*known.decisions, (one.agent, decision)]

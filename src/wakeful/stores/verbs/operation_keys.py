@@ -79,7 +79,7 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
     refused = yield from lost_locks(requests)
     asked = {number: one for number, one in enumerate(requests) if number not in refused}
     judged = {number: judged_of(one) for number, one in asked.items() if one.effect.state == "intent"}
-    decisions = yield from final_decisions(now, judged)
+    decisions, watched = yield from final_decisions(now, judged)
     begins: dict[int, Effect] = {}
     for number, request in asked.items():
         decision = decisions.get(number)
@@ -88,7 +88,7 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
             begins[number] = became
         else:
             results[number] = became
-    yield from store_decisions(now, requests, decisions)
+    yield from store_decisions(now, requests, decisions, watched)
     counted = []
     for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
         if number in refused:

@@ -33,15 +33,16 @@ class Judged:
 
 
 Final = Decision | PolicyMoved
+Watched = dict[int, tuple[Decision, ...]]
 Counter = tuple[str, str, str, Microseconds]  # app, rule, subject, span
 
 
-def final_decisions(now: int | None, judged: Mapping[int, Judged]) -> Transaction[dict[int, Final]]:
-    """The decision of each judgement, with what only the transaction knows. PolicyMoved if it was judged by a policy that is not in
-    force.
+def final_decisions(now: int | None, judged: Mapping[int, Judged]) -> Transaction[tuple[dict[int, Final], Watched]]:
+    """The decision of each judgement, with what only the transaction knows, and the decisions of rules that only watch. PolicyMoved if
+    it was judged by a policy that is not in force.
     """
     if not judged:
-        return {}
+        return {}, {}
     found = yield "policy_in_force", [(app,) for app in sorted({one.app for one in judged.values()})]
     in_force = dict(found)
     results: dict[int, Final] = {}
@@ -51,9 +52,12 @@ def final_decisions(now: int | None, judged: Mapping[int, Judged]) -> Transactio
             results[number] = PolicyMoved(one.app, version)
     left = {number: one for number, one in judged.items() if number not in results}
     over = yield from beyond(now, {number: one for number, one in left.items() if one.judgement.counted})
+    watched: Watched = {}
     for number, one in left.items():
         results[number] = one.judgement.final(over.get(number, ()))
-    return results
+        if watching := one.judgement.watching(over.get(number, ())):
+            watched[number] = watching
+    return results, watched
 
 
 def beyond(now: int | None, counting: Mapping[int, Judged]) -> Transaction[dict[int, list[str]]]:
