@@ -11,20 +11,26 @@ import argparse
 import asyncio
 import json
 import logging
+import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import structlog
 
 from bench.outbox_fill import fill
+from bench.rules import ALLOWING, write_policy
 from bench.workload import LEAST_CYCLES
 from wakeful import App, Operation, Run, action, on
 from wakeful.channels import Channel, Message
 from wakeful.cli.working import spare_the_collector
 from wakeful.resources.deliveries import deliveries
 from wakeful.resources.desk import looking
+from wakeful.resources.effects import effects
+from wakeful.runtime import Runtime
 from wakeful.stores.known import count_runs
+from wakeful.stores.verbs.policies import EffectToJudge
 
 PAYLOAD = {"number": 42, "title": "printer on fire", "severity": 3}
 RESULT = {"verdict": "looks fine", "score": 0.93}
@@ -55,11 +61,12 @@ class Nowhere(Channel):
     async def deliver(self, messages: Sequence[Message]) -> None: ...
 
 
-def make_app(store: str, in_flight: int, *, outgoing: bool = False, keys: int = 0) -> App:
+def make_app(store: str, in_flight: int, *, outgoing: bool = False, keys: int = 0, policy: Path | None = None) -> App:
     """An app with the one agent of the workload; with `outgoing` it has an effect and sends its output as well, with `keys`
     its runs go by key.
     """
-    app = App("bench", store=store, in_flight=in_flight, channels={"ops": Nowhere(), "stuck": Nowhere()})
+    channels = {"ops": Nowhere(), "stuck": Nowhere()}
+    app = App("bench", store=store, in_flight=in_flight, channels=channels, policy=policy)
     if outgoing:
 
         @app.agent(on("bench.ticket.created"), name="floor", deliver="ops")
@@ -91,12 +98,13 @@ async def measure(
     waiting: int = 0,
     draining: bool = False,
     keys: int = 0,
+    policy: Path | None = None,
 ) -> dict[str, float]:
     """Finished runs per second, and how many transitions a transaction carried. With `outgoing` a run counts when its
     message has been delivered too. So many `waiting` deliveries are in the outbox, for a channel in trouble; with `draining`
-    that is over, and they go out meanwhile.
+    that is over, and they go out meanwhile. With a `policy` its rules allow every effect.
     """
-    app = make_app(store, in_flight, outgoing=outgoing, keys=keys)
+    app = make_app(store, in_flight, outgoing=outgoing, keys=keys, policy=policy)
     async with app.running(migrate=True) as runtime:
         spare_the_collector()  # as `wakeful worker` does
         number = 0
@@ -154,7 +162,19 @@ async def measure(
         if late:
             message = f"not every message was delivered, so the figures mean nothing: {late}"
             raise RuntimeError(message)
+        if policy is not None:
+            await _judged(runtime)
     return figures
+
+
+async def _judged(runtime: Runtime) -> None:
+    """Raises an error unless a rule of the policy, and not the default, has allowed the newest effect."""
+    newest = (await effects(looking(runtime.reader), limit=1)).items[0]
+    [row] = await runtime.reader.fetch("effect_to_judge", newest["id"])
+    stored = EffectToJudge(*row)
+    if stored.rule not in ALLOWING or stored.policy is None:
+        message = f"the policy did not allow the effects, so the figures mean nothing: {stored.rule}"
+        raise RuntimeError(message)
 
 
 async def _forever(work: Callable[[], Awaitable[None]]) -> None:
@@ -173,22 +193,26 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=0)
     parser.add_argument("--draining", action="store_true")
     parser.add_argument("--keys", type=int, default=0)
+    parser.add_argument("--rules", action="store_true")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     import uvloop
 
-    figures = uvloop.run(
-        measure(
-            options.store,
-            options.seconds,
-            options.in_flight,
-            spread=options.spread,
-            outgoing=options.outgoing,
-            waiting=options.waiting,
-            draining=options.draining,
-            keys=options.keys,
+    with tempfile.TemporaryDirectory(prefix="wakeful-bench-") as folder:
+        policy = write_policy(Path(folder)) if options.rules else None
+        figures = uvloop.run(
+            measure(
+                options.store,
+                options.seconds,
+                options.in_flight,
+                spread=options.spread,
+                outgoing=options.outgoing,
+                waiting=options.waiting,
+                draining=options.draining,
+                keys=options.keys,
+                policy=policy,
+            )
         )
-    )
     print(json.dumps(figures))
 
 

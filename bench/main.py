@@ -30,6 +30,7 @@ from bench.flow import Flow
 from bench.folder import Folder
 from bench.hooks import Hooks
 from bench.idle import Idle
+from bench.judged import Judged
 from bench.plan import FULL, SMOKE, Figure, Plan
 from bench.starts import Starts
 from bench.times import Times
@@ -39,7 +40,7 @@ from wakeful.testing.postgres_server import PostgresServer
 IN_FLIGHT = 64
 
 
-class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts, Idle, Archives):
+class Bench(Flow, Fleet, Hooks, Folder, Changes, Times, Starts, Idle, Archives, Judged):
     """The measurements, by name."""
 
     # 3-step durable runs
@@ -227,6 +228,8 @@ NAMES = (
     "keys",
     "sleepers",
     "waits",
+    "rules",
+    "approvals",
     "schedules",
     "files",
     "changes",

@@ -47,6 +47,7 @@ class Plan:
     soak: float  # seconds
     changes: int = 100_000  # rows
     archived: int = 20_000  # runs
+    approvals: int = 10_000
     counted: tuple[str, ...] = ()  # () means everything that can be counted
     pieces: int = 25  # of each
     before: Path | None = None  # another checkout, for a before and after in one run
@@ -84,6 +85,7 @@ SMOKE = Plan(
     soak=3,
     changes=1_000,
     archived=400,
+    approvals=300,
     counted=("run", "claim"),
     pieces=3,
 )

@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def no_known_secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What one test kept secret is an ordinary word in the next, and a variable that it read with env(…) an ordinary variable."""
     monkeypatch.setattr(secrets, "_NAMED", set(secrets._NAMED))
+    monkeypatch.setattr(secrets, "_WITHHELD", set(secrets._WITHHELD))
     yield
     KNOWN.forget()
 

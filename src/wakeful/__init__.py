@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     )
     from wakeful.execution.actions import Operation, action
     from wakeful.execution.circuits import Circuit
+    from wakeful.execution.deciding import Choice
     from wakeful.execution.fanout import Outcome
     from wakeful.execution.heartbeat import Check
     from wakeful.execution.run import Run
     from wakeful.functions.options import Backoff, step
     from wakeful.model import Event, Receipt
+    from wakeful.policy.facts import fact
     from wakeful.secrets import env
     from wakeful.triggers.at import at
     from wakeful.triggers.cron import cron
@@ -49,6 +51,7 @@ __all__ = [
     "Backoff",
     "Check",
     "ChildFailed",
+    "Choice",
     "Circuit",
     "ConfigError",
     "Denied",
@@ -74,6 +77,7 @@ __all__ = [
     "debezium",
     "env",
     "every",
+    "fact",
     "files",
     "on",
     "outbox",

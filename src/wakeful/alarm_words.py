@@ -52,7 +52,8 @@ TABLE: dict[str | tuple[str, str], Words] = {
     ),
     ("held", "output"): Words(
         "A run of agent {agent} is held: its output did not pass its checks",
-        "`wakeful runs --state held` lists them; `wakeful release RUN` releases the output, `wakeful replay RUN` runs it again",
+        "`wakeful runs --state held` lists them; `wakeful release RUN` releases the output, `wakeful return RUN --remark TEXT` runs the "
+        "handler again with a remark",
         "{count} runs of agent {agent} are held: their output did not pass its checks",
     ),
     ("held", "tampering"): Words(
@@ -94,8 +95,8 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "`wakeful runs --agent {rest} --state ready` lists them; `wakeful doctor` shows which workers are alive",
     ),
     ("waiting", "all"): Words(
-        "App {app} is paused, and its runs wait",
-        "`wakeful pause` shows who paused it and why; `wakeful resume all` resumes it, with --rate at a limited rate",
+        "App {app} is paused or halted, and its runs wait",
+        "`wakeful pauses` and `wakeful halts` show who did that and why; `wakeful resume all` resumes it, `wakeful halt all --lift` lifts a halt",
     ),
     "blocked": Words(
         "Dead letters of agent {rest} block the runs behind them",

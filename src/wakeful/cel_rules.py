@@ -48,6 +48,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "effect": ("event", "data", "agent", "action", "arguments", "facts", "run", "now"),
     "admission": ("event", "data", "agent", "now"),
     "schedule": ("event", "data", "agent", "arguments", "facts", "run", "now"),
+    "decide": ("event", "data", "agent", "facts", "run", "now"),  # a rule of run.decide
 }
 LONGEST = 10_000  # characters of an expression
 MOST_TOGETHER = 100

@@ -15,6 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from wakeful.agent import Agent, read_returns, read_signature
+from wakeful.app_options import (
+    ALARM_REPEAT,
+    APP_OPTIONS,
+    BACKLOG,
+    DEDUPLICATION,
+    DRAIN,
+    LAG_WITHIN,
+    QUARANTINE,
+    QUARANTINE_FOR,
+)
 from wakeful.clock import SECOND, Clock, Duration
 from wakeful.errors import ConfigError, did_you_mean
 from wakeful.execution.circuits import Circuit, read_circuits
@@ -22,6 +32,7 @@ from wakeful.execution.command import agent_options, read_command
 from wakeful.execution.telling import tell as tell_reminder
 from wakeful.functions.options import AgentOptions, location, name_of, read_duration, read_options
 from wakeful.intake.flow import plan_flow
+from wakeful.intake.people_files import file_of
 from wakeful.intake.policy_files import files_of
 from wakeful.model import OWN_AGENTS
 from wakeful.output.channels.base import Channel, handling_of
@@ -49,43 +60,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-APP_OPTIONS = (
-    "store",
-    "in_flight",
-    "clock",
-    "rules",
-    "policy",
-    "channels",
-    "circuits",
-    "retention",
-    "deduplication",
-    "keep_operations",
-    "archive",
-    "encryption",
-    "ping",
-    "watch_every",
-    "alarms",
-    "alarm_repeat",
-    "alarm_after",
-    "pause_after",
-    "drain",
-    "backlog",
-    "lag_within",
-    "connections",
-    "listen_store",
-    "chain_depth",
-    "chain_rate",
-    "quarantine",
-    "quarantine_for",
-    "programs_may_answer",
-)
-BACKLOG = 10_000
-LAG_WITHIN = "15m"
-DEDUPLICATION = "90d"
-QUARANTINE = "100MB"
-QUARANTINE_FOR = "7d"
-ALARM_REPEAT = "4h"
-DRAIN = "10m"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.\-]{0,99}$")
 
 
@@ -116,6 +90,7 @@ class Declarations:
         clock: Clock | None = None,
         rules: tuple[Rule, ...] = DEFAULT_RULES,
         policy: str | Path | Sequence[str | Path] | None = None,
+        people: str | Path | None = None,
         channels: Mapping[str, Channel] | None = None,
         circuits: Mapping[str, Circuit] | None = None,
         retention: Duration | None = None,
@@ -161,6 +136,7 @@ class Declarations:
         self.rules = rules
         caller = sys._getframe(1).f_code.co_filename  # noqa: SLF001 the only way to find the caller's file
         self.policy = files_of(policy, caller=caller, where=f"App({name!r})")
+        self.people = file_of(people, caller=caller, where=f"App({name!r})")
         self.circuits = read_circuits(circuits or {}, where=f"App({name!r})")
         self.agents: dict[str, Agent] = {}
         self.inner: dict[str, Agent] = {}  # Wakeful's own agents
@@ -239,9 +215,9 @@ class Declarations:
         """Declare a function as an agent that wakes on these triggers.
 
         Options: owner, attempts, backoff, deadline, concurrency, max_crashes, deliver (the channel that gets the
-        output), checks (of the output), state (a model kept from run to run), emits (the event types it may emit).
-        Order and limits: key, on_dead, concurrency_per_key, overlap, debounce, batch, priority, expires, once,
-        once_for.
+        output), checks (of the output), expects_output (a run without output is held), state (a model kept from run to
+        run), emits (the event types it may emit). Order and limits: key, on_dead, concurrency_per_key, overlap,
+        debounce, batch, priority, expires, once, once_for.
 
         The function takes the run. With a second, annotated parameter it also takes the event's data, validated:
         `async def review(run: Run, pull_request: PullRequest) -> Review`.

@@ -2,12 +2,14 @@
 
 WakefulError
 ├── ConfigError            a declaration is wrong: what, where, did you mean; refused before anything runs
+│   ├── PeopleError        (policy/people.py) a people file is wrong: each mistake with its line and column
 │   └── PolicyError        (policy/text.py) a policy file is wrong: each mistake with its line and column
 ├── InvalidEvent           an event that cannot be accepted; names the field, and the index in a batch
 │   ├── ReservedName       its source or type is reserved for another way in
 │   └── UnsupportedContentType   (intake/cloudevents.py) a body of a kind that carries no event
 ├── InvalidTime            a time in words that is past, ambiguous or unreadable; says what was understood
 ├── IdempotencyConflict    an Idempotency-Key that was used before, for another request
+├── LinkRefused            a link to an approval is forged, expired, used or foreign
 ├── TooLate                a reminder that was sent or cancelled can no longer be changed
 ├── NotFound               no run, event or agent of that name
 ├── StoreError
@@ -20,7 +22,9 @@ WakefulError
 │   │   └── PayloadTampered    an encrypted payload was changed, moved or replaced outside of Wakeful
 │   ├── StateChanged       an agent's state was changed since the run read it: the run is retried
 │   ├── CancelAsked        the run was cancelled: it commits nothing more, and its effects are undone
-│   ├── PolicyMoved        another policy is in force than the one that a request was judged by: it is judged again
+│   ├── NotBegun           an effect was not begun, and nothing was written
+│   │   ├── PolicyMoved    another policy is in force than the one that a request was judged by: it is judged again
+│   │   └── Halted         a person halted its app, its agent or its action: the run is parked until that is lifted
 │   ├── KeyTaken           another run does an effect with the same business key: this run gets its result
 │   ├── CountedOn          an undo was refused: another run depends on the effect
 │   ├── SourceLost         another process reads the source now: the events of this one were not stored
@@ -96,6 +100,14 @@ class IdempotencyConflict(WakefulError):
     """This Idempotency-Key was used before, for a request with different content."""
 
 
+class LinkRefused(WakefulError):
+    """A link to an approval that cannot be used. `reason` is one word: forged, expired, used or foreign."""
+
+    def __init__(self, reason: Literal["forged", "expired", "used", "foreign"], message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class TooLate(WakefulError):
     """The thing to be changed is already over."""
 
@@ -148,7 +160,19 @@ class StateChanged(StoreError):
     """A compare-and-set of an agent's state found another version."""
 
 
-class PolicyMoved(StoreError):
+class NotBegun(StoreError):
+    """An effect was about to begin and was refused inside the transaction. Nothing was written."""
+
+
+class Halted(NotBegun):
+    """A person halted the app, the agent or the action of an effect. The run is parked until the halt is lifted."""
+
+    def __init__(self, place: tuple[str, str, str], by: str, note: str | None = None) -> None:
+        super().__init__(f"halted by {by}" + (f": {note}" if note else ""))
+        self.place = place  # of the halt: app, agent, action
+
+
+class PolicyMoved(NotBegun):
     """The policy in force is another one than the request was judged by. Nothing was written: judge again."""
 
     def __init__(self, app: str, version: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The nouns, and the tables of their legal transitions. This module only declares; it has no behaviour.
+"""The nouns and their states. This module only declares; it has no behaviour. The legal transitions are in transitions.py.
 
     event ──► admission ──► run ──┬──► step
                              │    ├──► effect
@@ -32,12 +32,15 @@ AdmissionState = Literal["started", "joined", "superseded", "skipped", "expired"
 RunState = Literal["ready", "running", "waiting", "held", "parked", "done", "dead", "denied", "cancelled"]
 StepState = Literal["done", "failed", "retrying", "waiting", "fact"]
 Safety = Literal["idempotent", "reconcile", "at_most_once"]
-EffectState = Literal["staged", "intent", "retrying", "unknown", "held", "confirmed", "failed", "abandoned", "undone"]
+EffectState = Literal[
+    "staged", "waiting", "intent", "retrying", "unknown", "held", "confirmed", "failed", "abandoned", "undone"
+]
 DeliveryState = Literal["held", "pending", "delivered", "dead", "discarded"]
 AlarmState = Literal["open", "acknowledged", "resolved"]
 ProcessState = Literal["alive", "stopped", "dead"]
-ApprovalKind = Literal["question", "run"]
+ApprovalKind = Literal["question", "effect", "run"]
 ApprovalState = Literal["open", "answered", "expired", "withdrawn"]
+GrantState = Literal["live", "used-up", "expired", "revoked"]
 CircuitState = Literal["closed", "open", "probing", "recovering"]
 Overlap = Literal["queue", "skip", "replace"]
 ScheduleState = Literal["live", "paused", "done", "removed"]
@@ -62,118 +65,11 @@ CLAIMABLE_RUN_STATES: frozenset[RunState] = frozenset({"ready", "waiting"})
 # The author of a cancel that the run itself asked for: it failed, and its effects are undone before it is a dead
 # letter.
 ON_FAILURE = 'on_failure="undo"'
+ON_STUCK = 'on_stuck="cancel"'  # as ON_FAILURE, for a run that was stuck
+ON_OVERLAP = 'overlap="replace"'  # as ON_FAILURE, for a run that another one replaces
+BY_ITSELF = frozenset({ON_FAILURE, ON_STUCK, ON_OVERLAP})
 # Prefix of the names of Wakeful's own agents. No other agent may have it.
 OWN_AGENTS = "wakeful."
-
-# The tables of transitions list every change of a stored state that the code can make, and no other; None stands for a new row. A
-# write that leaves the state as it was is no transition. In tests, triggers made of these tables refuse all other changes.
-
-# A duplicate is never a row of its own: it is counted on the event that it repeats.
-EVENT_TRANSITIONS: dict[EventState | None, frozenset[EventState]] = {
-    None: frozenset({"accepted", "expired", "unmatched", "quarantined"}),
-    "unmatched": frozenset({"accepted"}),  # a person handed it to an agent
-    # A released event is a new event with an identity of its own.
-    "quarantined": frozenset(),
-    "accepted": frozenset(),
-    "expired": frozenset(),
-}
-
-# A person may hand an event to an agent that skipped it, got it too late or was denied it. If another run has its business key by then,
-# it joins that run.
-ADMISSION_TRANSITIONS: dict[AdmissionState | None, frozenset[AdmissionState]] = {
-    None: frozenset({"started", "joined", "superseded", "skipped", "expired", "denied"}),
-    "started": frozenset({"joined", "superseded", "expired"}),
-    "joined": frozenset({"expired"}),
-    "superseded": frozenset(),
-    "skipped": frozenset({"started"}),
-    "expired": frozenset({"started"}),
-    "denied": frozenset({"started"}),
-}
-
-# Only a person can move a run on from `dead`, `denied` or `cancelled`: a replay makes it ready again, and so does the
-# cancel of a dead letter that has effects to undo. A run with on_failure="undo" is running while its effects are
-# undone, then dead. A run is held, parked or put away only by its owner, so only while it is running.
-RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
-    None: frozenset({"ready"}),
-    "ready": frozenset({"running", "cancelled", "held"}),  # held: policy wants a person to decide whether it begins
-    "running": frozenset({"done", "dead", "denied", "cancelled", "ready", "waiting", "held", "parked"}),
-    "waiting": frozenset({"running", "ready", "cancelled"}),
-    "held": frozenset({"ready", "cancelled", "denied"}),  # denied: a person said that it must not begin
-    "parked": frozenset({"ready", "cancelled"}),
-    "done": frozenset(),
-    "dead": frozenset({"ready", "cancelled"}),
-    "denied": frozenset({"ready"}),
-    "cancelled": frozenset({"ready"}),
-}
-
-# staged: released with the run's commit. intent: about to be called, or in flight. retrying: certainly not done, will
-# be called again. unknown: it may or may not have been done, and its action's declared safety settles it. held: a
-# person must decide. A confirmed effect is never called again.
-# Of an action with a business key, an effect that follows the key's holder is retrying while it waits, and then has the holder's
-# result. In a run that was restored from a backup, an effect begins as unknown.
-EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
-    None: frozenset({"staged", "intent", "unknown", "held", "retrying", "confirmed", "abandoned"}),
-    "staged": frozenset({"intent", "unknown", "held", "retrying", "confirmed", "abandoned"}),
-    "intent": frozenset({"confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
-    "retrying": frozenset({"intent", "confirmed", "failed", "held", "abandoned"}),
-    "unknown": frozenset({"intent", "confirmed", "retrying", "held", "abandoned"}),
-    "held": frozenset({"confirmed", "retrying", "abandoned"}),
-    "confirmed": frozenset({"undone", "held"}),  # held: a person confirmed it with a result that does not fit
-    "failed": frozenset({"retrying"}),  # its run is replayed
-    # Only an effect that was never begun: when its run is replayed, or its handler asks for it again.
-    "abandoned": frozenset({"staged", "intent", "unknown", "held", "retrying", "confirmed"}),
-    "undone": frozenset(),
-}
-
-# held: the output of its run did not pass its checks. Only a person can move a dead letter on. A person may discard a delivery while it
-# is in flight; if it arrives all the same, it is delivered.
-DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
-    None: frozenset({"pending", "held"}),
-    "held": frozenset({"pending", "discarded"}),
-    "pending": frozenset({"delivered", "dead", "discarded"}),
-    "delivered": frozenset(),
-    "dead": frozenset({"pending", "discarded"}),
-    "discarded": frozenset({"delivered"}),
-}
-
-# An occurrence becomes a row when it is decided; until then it is `next_at` of its schedule, or queued there. Its state is final, except
-# that a fired run that has not started may be superseded by a newer occurrence. A reminder that is moved when it was due is superseded.
-OCCURRENCE_TRANSITIONS: dict[OccurrenceState | None, frozenset[OccurrenceState]] = {
-    None: frozenset({"fired", "missed", "coalesced", "skipped", "superseded"}),
-    "fired": frozenset({"superseded"}),
-    "missed": frozenset(),
-    "coalesced": frozenset(),
-    "skipped": frozenset(),
-    "superseded": frozenset(),
-}
-
-# done: no occurrence is left, which may be so from the start. A schedule that is done may get a later time; a removed one may be added
-# again.
-SCHEDULE_TRANSITIONS: dict[ScheduleState | None, frozenset[ScheduleState]] = {
-    None: frozenset({"live", "done"}),
-    "live": frozenset({"paused", "done", "removed"}),
-    "paused": frozenset({"live", "done", "removed"}),
-    "done": frozenset({"live", "removed"}),
-    "removed": frozenset({"live", "done"}),
-}
-
-# idle: no process reads it now. paused: the backlog must be worked off first. A webhook is read while a server runs.
-# A failing source stays failing, also when a process stops, until it is read again or paused.
-SOURCE_TRANSITIONS: dict[SourceState | None, frozenset[SourceState]] = {
-    None: frozenset({"idle"}),
-    "idle": frozenset({"reading", "paused", "failing"}),
-    "reading": frozenset({"paused", "failing", "idle"}),
-    "paused": frozenset({"reading", "failing", "idle"}),
-    "failing": frozenset({"reading", "paused"}),
-}
-
-# A resolved alarm opens again as the next incident.
-ALARM_TRANSITIONS: dict[AlarmState | None, frozenset[AlarmState]] = {
-    None: frozenset({"open"}),
-    "open": frozenset({"acknowledged", "resolved"}),
-    "acknowledged": frozenset({"resolved"}),
-    "resolved": frozenset({"open"}),
-}
 
 
 def digest(*parts: str, size: int = 13) -> str:
@@ -263,6 +159,8 @@ class Decision:
     version: str = "1"
     broken: bool = False  # the rule failed, and so denied
     mode: PolicyMode = "enforce"  # watch: it is recorded and changes nothing
+    asks: tuple[Any, ...] = ()  # if people are asked whether a run may begin: whose yes each rule wants (Ask)
+    grant: str | None = None  # the grant that turned an ask into an allow
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +307,13 @@ class Effect:
     opened_as: Opened | None = None  # its first state; None if an older version opened it
     rule: str | None = None  # the rule that allowed it, or holds it
     policy: str | None = None  # the version of the policy that the rule stands in
+    approval: str | None = None  # the approval that it waits for, or waited for last
+    executed: str | None = None  # the arguments that a person edited: they are called, settled, looked for and undone
+
+    @property
+    def called_with(self) -> str:
+        """The arguments of its calls. It is found by `arguments`, which its handler asked for."""
+        return self.executed or self.arguments
 
     @property
     def business_key(self) -> tuple[str, str] | None:

@@ -109,6 +109,7 @@ class Runtime(Parts):
             (Part.of(self.circuits), True),
             (Part.of(self.reaper), True),
             (Part("sealing", self._start_sealing, self.sealing.stop), self.database.codec.ring is not None),
+            (Part.of(self.people_files), works),
             (Part.of(self.policy_files), works),
             (Part.of(self.housekeeper), works),
             (Part.of(self.resolver), True),
@@ -211,6 +212,7 @@ class Runtime(Parts):
         """Before any work: store what the app declares, and make the runs of dead processes ready again."""
         name, database, store = self.app.name, self.database, self.store
         if not self.watching:
+            await self.people_files.begin()  # rules name people
             await self.policy_files.begin()
             await bring_back(name, database, store)
             await self.schedules.enter(self.agents)

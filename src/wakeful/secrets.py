@@ -19,6 +19,8 @@ from wakeful.redaction import KNOWN
 # Every name that was given to env(…) in this process. Only names, and for all apps: a variable that one app reads as a
 # secret must not be a plain setting of another.
 _NAMED: set[str] = set()
+# Those of them that no child process gets, even if the app's code passes them on: tokens of people.
+_WITHHELD: set[str] = set()
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 
 
@@ -58,6 +60,17 @@ Secret = str | Env
 def named_secrets() -> frozenset[str]:
     """The variables that this process reads as secrets."""
     return frozenset(_NAMED)
+
+
+def withheld_secrets() -> frozenset[str]:
+    """The variables that no child process gets."""
+    return frozenset(_WITHHELD)
+
+
+def withhold(name: str) -> Env:
+    """A secret that no child process gets: with the token of a person a program could answer for them."""
+    _WITHHELD.add(name)
+    return Env(name)
 
 
 def env(name: str) -> Env:

@@ -29,6 +29,25 @@ def next_token(environment: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environment is None else environment).get("WAKEFUL_TOKEN_NEXT") or None
 
 
+def public_url(environment: Mapping[str, str] | None = None) -> str | None:
+    """The address under which people reach this server, from WAKEFUL_URL, without a slash at its end. Raises ConfigError."""
+    given = (os.environ if environment is None else environment).get("WAKEFUL_URL")
+    if not given:
+        return None
+    try:
+        parts = urlsplit(given)
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and not (parts.query or parts.fragment)
+        fits = fits and parts.username is None and given.isascii() and given.isprintable() and " " not in given
+    except ValueError:
+        fits = False
+    if not fits:
+        message = (
+            "WAKEFUL_URL must be the address under which people reach the server, like https://wakeful.example.com"
+        )
+        raise ConfigError(message)
+    return given.rstrip("/")
+
+
 def ping_url(environment: Mapping[str, str] | None = None) -> str | None:
     """The URL that the watching process pings, from WAKEFUL_PING."""
     return (os.environ if environment is None else environment).get("WAKEFUL_PING") or None

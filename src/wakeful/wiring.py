@@ -40,6 +40,7 @@ from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.intake.matching import fits
+from wakeful.intake.people_files import PeopleFiles
 from wakeful.intake.policies import Policies
 from wakeful.intake.policy_files import PolicyFiles
 from wakeful.intake.reserved import ReservedNames
@@ -99,9 +100,9 @@ def shortest_retention(app: Declarations) -> Microseconds | None:
     return min((one for one in kept if one is not None), default=None)
 
 
-def known_to(app: Declarations) -> Known:
-    """The agents and actions that rules of the app's policy may name."""
-    return Known(frozenset(app.agents), parameters_by_action())
+def known_to(app: Declarations, people: PeopleFiles) -> Known:
+    """The agents, actions and people that rules of the app's policy may name."""
+    return Known(frozenset(app.agents), parameters_by_action(), people.groups)
 
 
 class Parts:
@@ -156,9 +157,18 @@ class Parts:
             agents=agents,
             stored=partial(self.database.fetch, "reserved_names", app.name),
         )
+        self.people_files = PeopleFiles(
+            app.name, app.people, self.store, self.reader, process=lambda: self.membership.process, alarm=self.alarm
+        )
         self.policies = Policies(app.name, self.database, lambda: app.rules)
         self.policy_files = PolicyFiles(
-            app.name, app.policy, self.policies, self.store, partial(known_to, app), alarm=self.alarm
+            app.name,
+            app.policy,
+            self.policies,
+            self.store,
+            partial(known_to, app, self.people_files),
+            alarm=self.alarm,
+            people=lambda: self.people_files.mark,
         )
         self.door = Door(
             app.name,
@@ -364,6 +374,7 @@ class Parts:
             rechecker=self.rechecker,
             sources=self.sources,
             policies=self.policy_files,
+            people=self.people_files,
             time_passes=time_passes,
         )
         self.lookout = self.hearing.lookout = Lookout(

@@ -406,6 +406,8 @@ GUARDED = [
     ("effects", "repeat", "--all"),
     ("release", "3f2a91"),
     ("resume", "all"),
+    ("halt", "all", "--lift"),
+    ("grants", "add", "--agent", "deploy", "--until", "7d", "--most", "5"),
     ("circuits", "close", "stripe"),
     ("replay", "3f2a91"),
     ("fork", "3f2a91", "--from", "fetch"),
@@ -424,7 +426,13 @@ def test_commands_that_decide_ask_for_the_token_until_a_server_has_none(place, s
     Server(start, place, WAKEFUL_ENCRYPTION_KEYS="").stop()
     for words in GUARDED:
         assert "needs the token that the server of spied was started with" in wakeful(*words, *store, code=1).err, words
-    for words in (("approvals",), ("runs",), ("pause", "deploy"), ("effects", "repeat", "--all", "--plan")):
+    for words in (
+        ("approvals",),
+        ("runs",),
+        ("pause", "deploy"),
+        ("halt", "deploy"),
+        ("effects", "repeat", "--all", "--plan"),
+    ):
         assert "token" not in wakeful(*words, *store, code=None).err
     open_again = Server(start, place, WAKEFUL_ENCRYPTION_KEYS="", WAKEFUL_TOKEN="", WAKEFUL_TOKEN_NEXT="")
     assert "this server has no token, but an earlier one had" in open_again.process.output

@@ -153,7 +153,7 @@ def test_facts_of_runs_removed_payloads_and_denied_effects(wakeful, returned, fo
     database.execute("update wakeful_event set envelope = '' where id = 'o5'")
     found = diff(wakeful, "policy.yaml", "facts.yaml")
     assert {one["reason"]: one["count"] for one in found["reasons"]} == {
-        "facts of the run are not stored": 2,
+        "facts of the run at that time are not stored": 2,
         "the payload of the event was removed": 3,
         "the effect was denied, and the arguments of denied effects are not stored": 1,
     }

@@ -45,7 +45,7 @@ def attempt(outcome, error=None):
 
 
 def step(name, state="done", **changes):
-    return {"name": name, "state": state, "tries": 1, "error": None, "due_at": None, **changes}
+    return {"key": name, "name": name, "state": state, "tries": 1, "error": None, "due_at": None, **changes}
 
 
 def remedy(verb="replay", **changes):
@@ -55,7 +55,7 @@ def remedy(verb="replay", **changes):
 def effect(state, **changes):
     return {
         "id": "x1", "run": "r1", "tries": 1, "action": "charge", "state": state, "reason": None, "error": None, "settled_by": None,
-        "settled_at": None, "note": None, **changes,
+        "settled_at": None, "note": None, "executed": None, "approval": None, **changes,
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from base64 import urlsafe_b64encode
 import pytest
 
 from support.apps import NewApp, ended, go, working
+from support.at_rest import everything_at_rest
 from support.stores import OpenStore, accept, an_arrival, join, query, reader
 from wakeful import App, Circuit, Operation, Persistent, Run, action, env, on, step
 from wakeful.errors import ConfigError, EncryptionKeyMissing
@@ -15,7 +16,6 @@ from wakeful.operations.held import plan_settling, settle
 from wakeful.operations.pace import Pace
 from wakeful.operations.redo import Choice, plan_redo
 from wakeful.operations.rotation import rotate
-from wakeful.settings import sqlite_path
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing, new_key
 from wakeful.stores.payloads import LARGE
@@ -36,17 +36,6 @@ def keys(monkeypatch: pytest.MonkeyPatch):
 
     use(OLD)
     return use
-
-
-async def everything_at_rest(url: str) -> str:
-    """What somebody sees who has the disk, or the database's backup."""
-    path = sqlite_path(url)
-    if path is not None:
-        files = [path, *path.parent.glob(path.name + "-wal")]
-        return "".join(one.read_bytes().decode(errors="replace") for one in files)
-    tables = await query(url, "select tablename from pg_tables where schemaname = 'public'")
-    rows = [row for (table,) in tables for row in await query(url, f"select t::text from {table} t")]
-    return "\n".join(row[0] for row in rows)
 
 
 def agents_of(app: App) -> App:

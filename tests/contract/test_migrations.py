@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import get_args
 
 import pytest
 
 from support.stores import OpenStore, accept, an_arrival, query
 from wakeful.clock import VirtualClock
 from wakeful.errors import SchemaMismatch
+from wakeful.model import EffectState
 from wakeful.stores.database import Database
 from wakeful.stores.migrations import migrations
 from wakeful.stores.opening import open_database
@@ -129,3 +131,16 @@ def test_both_databases_check_the_same_states():
     ]
     assert checks[0] == checks[1]
     assert checks[0]
+
+
+async def test_the_states_of_an_effect_are_those_of_the_model(store_url: str, stores: OpenStore):
+    """On SQLite a migration edits the words of the check."""
+    await stores(store_url)
+    stated = (
+        "select sql from sqlite_schema where name = 'wakeful_effect'"
+        if store_url.startswith("sqlite")
+        else "select pg_get_constraintdef(oid) from pg_constraint where conname = 'wakeful_effect_state_check'"
+    )
+    ((text,),) = await query(store_url, stated)
+    check = text[text.index("state in (" if store_url.startswith("sqlite") else "CHECK") :].split(")")[0]
+    assert set(re.findall(r"'(\w+)'", check)) == set(get_args(EffectState))

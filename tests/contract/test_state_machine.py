@@ -33,13 +33,14 @@ from hypothesis.stateful import (
 from support.stores import APP, Onlooker, a_step, an_arrival, emptied
 from wakeful.clock import SECOND, Microseconds, VirtualClock
 from wakeful.errors import ClaimLost, StoreUnavailable
-from wakeful.model import CLAIMABLE_RUN_STATES, RUN_TRANSITIONS, Claim, RunState, run_id
+from wakeful.model import CLAIMABLE_RUN_STATES, Claim, RunState, run_id
 from wakeful.stores.opening import open_database
 from wakeful.stores.store import DatabaseStore
 from wakeful.stores.verbs.accept import AcceptEvents
 from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns, Wanted
 from wakeful.stores.verbs.processes import BuryProcess, RegisterProcess, RetireProcess
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun, SaveSteps
+from wakeful.transitions import RUN_TRANSITIONS
 
 LEASE = 15 * SECOND
 AGENTS = ("bill", "ship")

@@ -69,6 +69,8 @@ class Rows:
             row[name] = words.get(name, f"{name}-{number}") if kind == "text" else number
         if "app" in row and self._place.keys != ("app",):
             row["app"] = "other" if number == 3 else "app"
+        if noun == "halt":  # of an agent or of an action, not of both
+            row["action"] = ""
         return row
 
     async def _columns(self, noun: str) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 
 from support.stores import Member, Onlooker, accept, an_arrival, query
 from support.transitions import MACHINES, Machine, refused
-from wakeful import model
+from wakeful import transitions
 from wakeful.clock import VirtualClock
 from wakeful.settings import sqlite_path
 from wakeful.stores.opening import open_database
@@ -141,7 +141,7 @@ async def test_what_is_refused_is_noted_even_if_the_code_goes_on(store: Database
 
 
 def test_every_table_of_transitions_is_watched():
-    tables = {name for name in vars(model) if name.endswith("_TRANSITIONS")}
+    tables = {name for name in vars(transitions) if name.endswith("_TRANSITIONS")}
     assert {machine.constant for machine in MACHINES} == tables
 
 

@@ -33,8 +33,10 @@ from wakeful.intake.route import Router
 from wakeful.model import Claim, Delivery, Effect, RunOutcome, digest
 from wakeful.policy.decide import ALLOWED
 from wakeful.policy.judgement import Judgement
+from wakeful.policy.people import read_people
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.grants import tables
+from wakeful.stores.guards import TokenHash
 from wakeful.stores.journal import Died
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.migrations import Migration, migrations
@@ -51,15 +53,20 @@ from wakeful.stores.verbs.effects import OpenEffect
 from wakeful.stores.verbs.expectations import DeclaredExpectation, KeepExpectations
 from wakeful.stores.verbs.feed import FeedEvents
 from wakeful.stores.verbs.fork import ForkRun
+from wakeful.stores.verbs.grants import AddGrant, RevokeGrant
+from wakeful.stores.verbs.halts import ChangeHalt
 from wakeful.stores.verbs.keeping import ChangeCiphers, RemoveArchived, ResealPayloads
+from wakeful.stores.verbs.links import MakeLink
 from wakeful.stores.verbs.outbox import RedoDelivery
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.people import RaiseAlarm
+from wakeful.stores.verbs.persons import ApplyPeople, EnterTokens
 from wakeful.stores.verbs.policies import ApplyPolicy
 from wakeful.stores.verbs.progress import LeaveRun
 from wakeful.stores.verbs.quarantine import EndQuarantine
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp
+from wakeful.stores.verbs.returning import ReturnRun
 from wakeful.stores.verbs.schedules import ChangeSchedule, FireSchedule, ScheduleByPerson
 from wakeful.stores.verbs.sending import SendEvent
 from wakeful.stores.verbs.settling import SettleEffect
@@ -89,6 +96,19 @@ async def a_run(member: Member) -> Claim:
 
 async def change_pause(_: Member) -> ByPerson[Any]:
     return ChangePause(APP, AGENT, paused=True, by=ADA, note=WHY)
+
+
+async def add_grant(_: Member) -> ByPerson[Any]:
+    return AddGrant("g-one", APP, AGENT, "", None, 1 << 60, 3, by=ADA, note=WHY)
+
+
+async def revoke_grant(member: Member) -> ByPerson[Any]:
+    await member.store.do(AddGrant("g-one", APP, AGENT, "", None, 1 << 60, 3, by=Actor("bob", "http")))
+    return RevokeGrant("g-one", APP, by=ADA, note=WHY)
+
+
+async def change_halt(_: Member) -> ByPerson[Any]:
+    return ChangeHalt(APP, AGENT, by=ADA, note=WHY)
 
 
 async def change_state(_: Member) -> ByPerson[Any]:
@@ -155,6 +175,22 @@ async def fire_schedule(member: Member) -> ByPerson[Any]:
     return FireSchedule(stored, 1, AcceptEvents(APP, [an_arrival("1")]), by=ADA, note=WHY)
 
 
+PEOPLE = read_people("people.yaml", "people: {ada: {groups: [ops], token_env: ADA_TOKEN}}")
+
+
+async def make_link(_: Member) -> ByPerson[Any]:
+    return MakeLink("ff", APP, "approval", "bob", 1, by=ADA, note=WHY)
+
+
+async def apply_people(_: Member) -> ByPerson[Any]:
+    return ApplyPeople(APP, PEOPLE.version, PEOPLE.entries, by=ADA, note=WHY)
+
+
+async def enter_tokens(member: Member) -> ByPerson[Any]:
+    await member.store.do(ApplyPeople(APP, PEOPLE.version, PEOPLE.entries, by=Actor("bob", "cli")))
+    return EnterTokens(APP, {"ada": ("ADA_TOKEN", TokenHash("00", "ff"))}, by=ADA, note=WHY)
+
+
 async def apply_policy(_: Member) -> ByPerson[Any]:
     return ApplyPolicy(APP, "5f1d", [("policy.yaml", "policy: 1")], by=ADA, note=WHY)
 
@@ -187,6 +223,10 @@ async def hold_output(member: Member) -> Claim:
 
 async def release_run(member: Member) -> ByPerson[Any]:
     return ReleaseRun((await hold_output(member)).id, by=ADA, note=WHY)
+
+
+async def return_run(member: Member) -> ByPerson[Any]:
+    return ReturnRun((await hold_output(member)).id, WHY, by=ADA)
 
 
 async def redo_delivery(member: Member) -> ByPerson[Any]:
@@ -236,6 +276,9 @@ async def change_ciphers(_: Member) -> ByPerson[Any]:
 CASES: dict[type[ByPerson[Any]], Case] = {
     CloseCircuit: close_circuit,
     ChangePause: change_pause,
+    ChangeHalt: change_halt,
+    AddGrant: add_grant,
+    RevokeGrant: revoke_grant,
     ChangeState: change_state,
     RetireApp: retire_app,
     BringBackApp: bring_back_app,
@@ -249,8 +292,12 @@ CASES: dict[type[ByPerson[Any]], Case] = {
     FireSchedule: fire_schedule,
     AnswerApproval: answer_approval,
     ApplyPolicy: apply_policy,
+    ApplyPeople: apply_people,
+    MakeLink: make_link,
+    EnterTokens: enter_tokens,
     SettleEffect: settle_effect,
     ReleaseRun: release_run,
+    ReturnRun: return_run,
     RedoDelivery: redo_delivery,
     EndQuarantine: end_quarantine,
     FillOccurrences: fill_occurrences,

@@ -25,6 +25,7 @@ from wakeful.functions.options import AgentOptions, Backoff, StepOptions
 from wakeful.http import body, problem
 from wakeful.intake import cloudevents, untrusted
 from wakeful.model import FINAL_RUN_STATES, RUN_STATES
+from wakeful.policy.people import PeopleError
 from wakeful.policy.text import PolicyError
 from wakeful.resources import parameters
 from wakeful.stores import sqlite_user_function
@@ -258,7 +259,11 @@ def test_the_tree_of_errors_is_as_drawn():
         for name, kind in vars(errors).items()
         if inspect.isclass(kind) and kind.__module__ == errors.__name__
     }
-    classes |= {"UnsupportedContentType": cloudevents.UnsupportedContentType, "PolicyError": PolicyError}
+    classes |= {
+        "UnsupportedContentType": cloudevents.UnsupportedContentType,
+        "PolicyError": PolicyError,
+        "PeopleError": PeopleError,
+    }
     tree = {name: kind for name, kind in classes.items() if issubclass(kind, errors.WakefulError)}
     real = {
         name: next(base.__name__ for base in kind.__bases__ if issubclass(base, Exception))

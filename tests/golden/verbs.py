@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "approvals/answer-answered": ("approvals", "answer", "7e9ff74fcc8daf7d332145b62e", '{"approve": true}'),
     "approvals/answer-expired": ("approvals", "answer", "45526befab289e51bff2ffd4c6", '{"approve": true}'),
     "approvals/answer-withdrawn": ("approvals", "answer", "bd3843a9ea483d32c4236a24a2", '{"approve": true}'),
+    "approvals/link": ("approvals", "link", ASKS, "--for", "ada"),
     # circuits
     "circuits/close": ("circuits", "close", "stripe", *NOTE),
     "circuits/close-closed": ("circuits", "close", "weather", "--of", "shop"),
@@ -61,6 +62,12 @@ VERBS: dict[str, tuple[str, ...]] = {
     "release/output": ("release", HELD_OUTPUT, *NOTE),
     "release/effect": ("release", "1fb56f07f71d4f9ad94e909d1e"),
     "release/done": ("release", DONE),
+    "release/edited": ("release", HELD_OUTPUT, "--output", '"calmer"', "--app", "app.py", *NOTE),
+    "release/edited-unfit": ("release", HELD_OUTPUT, "--output", '"no!"', "--app", "app.py"),
+    "release/edited-by-default-app": ("release", HELD_OUTPUT, "--output", '"calmer"'),
+    "return/output": ("return", HELD_OUTPUT, "--remark", "calmer, 東京"),
+    "return/effect": ("return", "1fb56f07f71d4f9ad94e909d1e", "--remark", "calmer"),
+    "return/done": ("return", DONE, "--remark", "calmer"),
     "deliveries/replay": ("deliveries", "replay", DEAD_DELIVERY, *NOTE),
     "deliveries/replay-pending": ("deliveries", "replay", "ea244977e89fe5f265574f9948-05d6fdd5f622"),
     "deliveries/replay-delivered": ("deliveries", "replay", "22290ae6d7fc693079e167a06b-"),
@@ -128,6 +135,8 @@ VERBS: dict[str, tuple[str, ...]] = {
     "cancel/dead": ("cancel", DEAD, *NOTE),
     "cancel/cancelled": ("cancel", "9ad47daa3ba1c1d86d57c4fc84"),
     "cancel/held": ("cancel", "1fb56f07f71d4f9ad94e909d1e"),
+    # people
+    "people/apply": ("people", "apply", "people.yaml", "--of", "shop", *NOTE),
     # pauses
     "pause/agent": ("pause", "pay", "--of", "shop", *NOTE),
     "pause/again": ("pause", "paused_work", "--of", "shop"),
@@ -135,6 +144,16 @@ VERBS: dict[str, tuple[str, ...]] = {
     "resume/agent": ("resume", "paused_work", "--of", "shop", *NOTE),
     "resume/rate": ("resume", "paused_work", "--of", "shop", "--rate", "10/m"),
     "resume/not-paused": ("resume", "pay", "--of", "shop"),
+    # grants; an id is new each time
+    "grants/add-unknown": ("grants", "add", "--action", "chrge", "--until", "7d", "--most", "5"),
+    "grants/revoke-unknown": ("grants", "revoke", "g-nothing"),
+    # halts
+    "halt/agent": ("halt", "pay", "--of", "shop", *NOTE),
+    "halt/action": ("halt", "--action", "charge", *NOTE),
+    "halt/all": ("halt", "all", "--of", "shop", "--cancel"),
+    "halt/plan": ("halt", "all", "--of", "shop", "--plan"),
+    "halt/lift-not-halted": ("halt", "pay", "--of", "shop", "--lift"),
+    "halts/lift-not-halted": ("halts", "lift", "--action", "charge"),
     "resume/all": ("resume", "all", "--of", "shop"),
     # schedules
     "schedules/add-cron": ("schedules", "add", "dawn", "report", "--cron", "0 6 * * *", "--of", "shop", *NOTE),

@@ -278,7 +278,7 @@ class TestOneThatDoesNotRun:
         assert shop.deeds == []
         assert alarms["alarms"] == []
 
-    async def test_but_is_held_for_an_effect_that_was_never_called_gives_that_up_and_may_ask_again(self, app: App):
+    async def test_but_waits_for_an_approval_gives_the_effect_up_and_may_ask_again(self, app: App):
         shop = Shop()
         asked: list[str] = []
 
@@ -300,7 +300,7 @@ class TestOneThatDoesNotRun:
 
         async with working(app) as runtime:
             run = await go(runtime)
-            assert run["state"] == "held"
+            assert run["state"] == "waiting"
             assert (await cancel(runtime, run)).now == "cancelled"
             await runtime.store.do(RedoRun(run["id"], by=Actor("ada", "code")))
             await runtime.drain()

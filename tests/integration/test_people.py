@@ -60,7 +60,8 @@ class TestOverHttp:
             shown(await http.post("/v1/approvals/nothing/answer", json={"answer": 1}), 404)
             given = {"amount": 40, "reason": "broken"}
             answered = shown(await http.post(f"{one}/answer", json={"answer": given, "note": "seen it"}))
-            assert answered == {"id": question["id"], "run": run["id"], "answer": given}
+            told = {"state": "answered", "votes": 0, "of": 1}
+            assert answered == {"id": question["id"], "run": run["id"], "answer": given, **told}
             late = shown(await http.post(f"{one}/answer", json={"answer": given}), 409)
             assert "ada answered it at " in late["detail"]
             await runtime.drain()

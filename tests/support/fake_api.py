@@ -78,6 +78,10 @@ EFFECT = {
     "once": None,
     "operation": None,
     "follows": None,
+    "rule": None,
+    "policy": None,
+    "approval": None,
+    "executed": None,
 }
 HELD = HeldEffect("eff", "review", "charge", "abc", True, 1_000_000, "no answer", False, '{"type": "string"}')
 LETTER = {

@@ -1,4 +1,4 @@
-"""A witness of the tables of transitions in wakeful.model: triggers, made of these tables, in every store that a test process migrates.
+"""A witness of the tables of transitions in wakeful.transitions: triggers, made of these tables, in every store that a test process migrates.
 WITNESS=1 turns it on: `WITNESS=1 make test`.
 
 A trigger refuses a new row in a state that the table does not begin with, and a change of state that the table does not list. Since it
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import apsw
 import asyncpg
 
-from wakeful import model
+from wakeful import transitions
 from wakeful.stores.migrations import Migration, newest
 from wakeful.stores.postgres import PostgresBackend
 from wakeful.stores.queries import Dialect
@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def transitions(self) -> Mapping[str | None, frozenset[str]]:
-        found: Mapping[str | None, frozenset[str]] = getattr(model, self.constant)
+        found: Mapping[str | None, frozenset[str]] = getattr(transitions, self.constant)
         return found
 
     @property

@@ -8,31 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeful import model
-from wakeful.model import (
-    ADMISSION_TRANSITIONS,
-    ALARM_TRANSITIONS,
-    CLAIMABLE_RUN_STATES,
-    EVENT_TRANSITIONS,
-    FINAL_RUN_STATES,
-    RUN_STATES,
-    RUN_TRANSITIONS,
-    digest,
-    event_key,
-    run_id,
-)
+from wakeful import model, transitions
+from wakeful.model import CLAIMABLE_RUN_STATES, FINAL_RUN_STATES, RUN_STATES, digest, event_key, run_id
 from wakeful.stores.migrations import migrations
 
 TABLES = [
-    ("event", Literal["accepted", "expired", "unmatched", "quarantined"], EVENT_TRANSITIONS),
-    ("admission", model.AdmissionState, ADMISSION_TRANSITIONS),
-    ("run", model.RunState, RUN_TRANSITIONS),
-    ("alarm", model.AlarmState, ALARM_TRANSITIONS),
-    ("source", model.SourceState, model.SOURCE_TRANSITIONS),
-    ("effect", model.EffectState, model.EFFECT_TRANSITIONS),
-    ("delivery", model.DeliveryState, model.DELIVERY_TRANSITIONS),
-    ("occurrence", model.OccurrenceState, model.OCCURRENCE_TRANSITIONS),
-    ("schedule", model.ScheduleState, model.SCHEDULE_TRANSITIONS),
+    ("event", Literal["accepted", "expired", "unmatched", "quarantined"], transitions.EVENT_TRANSITIONS),
+    ("admission", model.AdmissionState, transitions.ADMISSION_TRANSITIONS),
+    ("run", model.RunState, transitions.RUN_TRANSITIONS),
+    ("alarm", model.AlarmState, transitions.ALARM_TRANSITIONS),
+    ("source", model.SourceState, transitions.SOURCE_TRANSITIONS),
+    ("effect", model.EffectState, transitions.EFFECT_TRANSITIONS),
+    ("delivery", model.DeliveryState, transitions.DELIVERY_TRANSITIONS),
+    ("occurrence", model.OccurrenceState, transitions.OCCURRENCE_TRANSITIONS),
+    ("schedule", model.ScheduleState, transitions.SCHEDULE_TRANSITIONS),
 ]
 tables = pytest.mark.parametrize(("noun", "states", "table"), TABLES, ids=[noun for noun, _, _ in TABLES])
 
@@ -59,17 +48,19 @@ class TestTables:
         assert not [state for state, after in table.items() if state in after]
 
     def test_every_event_that_is_stored_has_a_state_of_the_table(self):
-        assert set(EVENT_TRANSITIONS) == {None, *model.STORED_EVENT_STATES}
+        assert set(transitions.EVENT_TRANSITIONS) == {None, *model.STORED_EVENT_STATES}
 
     def test_a_done_run_stays_done(self):
-        assert RUN_TRANSITIONS["done"] == frozenset()
+        assert transitions.RUN_TRANSITIONS["done"] == frozenset()
 
     def test_what_was_given_up_comes_back_only_as_ready(self):
         for state in FINAL_RUN_STATES - {"done"}:
-            assert RUN_TRANSITIONS[state] <= {"ready", "cancelled"}
+            assert transitions.RUN_TRANSITIONS[state] <= {"ready", "cancelled"}
 
     def test_only_what_can_be_claimed_starts_to_run(self):
-        assert {state for state, after in RUN_TRANSITIONS.items() if "running" in after} == CLAIMABLE_RUN_STATES
+        assert {
+            state for state, after in transitions.RUN_TRANSITIONS.items() if "running" in after
+        } == CLAIMABLE_RUN_STATES
 
     def test_a_run_ends_only_in_a_final_state(self):
         assert FINAL_RUN_STATES < RUN_STATES

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from wakeful.clock import SECOND
 from wakeful.model import Answer, Decision, Event
+from wakeful.policy import text
 from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, consider, decide, judge
 from wakeful.policy.facts import AdmissionFacts, EffectFacts, Facts, FactValue, ScheduleFacts, fact, place_of
 from wakeful.policy.judgement import STRICTNESS, Counted, Judgement
@@ -223,6 +224,17 @@ def test_types_that_differ_do_not_share_what_was_found_for_one():
     rules = policy("id: a, answer: deny, at: admission, type: order.paid")
     found = [judge(admission(type=one), (), rules).decision.answer for one in ("order.paid", "x", "order.paid")]
     assert found == ["deny", "allow", "deny"]
+
+
+def test_more_types_than_are_kept(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(text, "MOST_KEPT", 3)
+    monkeypatch.setattr(text, "MOST_SHARED", 2)
+    rules = [f'id: t{n}, at: admission, type: "order.{n}*", when: data.n == {n}, answer: deny' for n in range(5)]
+    one = policy(*rules)
+    for _, n in product(range(2), range(5)):
+        for end in ("", ".paid"):
+            assert answers(judge(admission(type=f"order.{n}{end}", data={"n": n}), (), one)) == ("deny", f"t{n}")
+            assert judge(admission(type=f"order.{n}{end}", data={"n": 9}), (), one).is_default
 
 
 # conditions

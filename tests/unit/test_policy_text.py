@@ -47,7 +47,7 @@ KNOWN = Known(
         "report": frozenset({"text"}),
         "mail": frozenset({"to", "subject"}),
     },
-    groups={"ops": frozenset({"ada", "bob"}), "leads": frozenset({"bob"}), "empty": frozenset()},
+    people={"ada": ("ops",), "bob": ("ops", "leads")},
 )
 
 
@@ -285,8 +285,15 @@ def test_files_that_are_no_policy(text: str, expected: list[str]):
             ["5:37: of: 3 must approve, but the number of people in ops and leads is 2"],
         ),
         (
-            ["id: a", "answer: ask", "approve: {by: empty}"],
-            ["5:19: of: 1 must approve, but the number of people in empty is 0"],
+            ["id: a", "answer: ask", "approve: {by: [op, ada, lead]}"],
+            [
+                '5:20: there is no group or person "op". Did you mean "ops"?',
+                '5:29: there is no group or person "lead". Did you mean "leads"?',
+            ],
+        ),
+        (
+            ["id: a", "answer: ask", "approve: {by: [leads, bob], of: 2}"],
+            ["5:37: of: 2 must approve, but the number of people in leads and bob is 1"],
         ),
         (
             ["id: a", "answer: ask", "approve: {by: [ops, adaa]}"],
@@ -574,3 +581,20 @@ def test_yaml_is_loaded_only_when_a_policy_is_read():
         "assert 'yaml' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+NO_PEOPLE = Known(people={})
+
+
+def test_an_app_without_people_cannot_want_two_of_them():
+    two = rule("id: a", "answer: ask", "approve: {by: [ops], of: 2}")
+    assert problems(two, NO_PEOPLE) == [
+        (
+            "5:30: of: 2 must approve, but the app has no people, and only votes of people with a token of their own count here: "
+            'name them with App(people="people.yaml")'
+        )
+    ]
+    # One yes of a person whose name is not proved is enough, and then the names are those of channels.
+    assert read(rule("id: a", "answer: ask", "approve: {by: [nobody-knows]}"), NO_PEOPLE)
+    assert read(two, Known())
+    assert read(rule("id: a", "agent: unknown", "answer: deny", "when: arguments.x"), NO_PEOPLE)

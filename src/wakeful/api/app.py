@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from wakeful.api.agents import agent_routes
+from wakeful.api.approve import Redacted, approve_routes
 from wakeful.api.checkins import checkin_routes
 from wakeful.api.events import event_routes
 from wakeful.api.health import Silent, SourceStates, health_routes
@@ -46,13 +47,14 @@ def create_api(
     sources: SourceStates = dict,
     releasing: Callable[[], Releasing | None] = lambda: None,
     arrival: Any = None,
+    redacted: Redacted = lambda arguments: arguments,
 ) -> Starlette:
     """The API over a door, a reader and a store.
 
     `schedules` and `reminders` create and change those; `results` waits for runs. Routes of `webhooks` come before the
     API's own, `extra_routes` (metrics, the console) after them. `silent` names the parts of the process that have not
     reported for long, `sources` counts its sources by state, and `releasing` rebuilds events from quarantined input
-    with the app's code.
+    with the app's code. `redacted` hides the arguments that the policy in force redacts.
     """
     settings = settings or ApiSettings()
     refuse_open_binding(settings)
@@ -68,6 +70,7 @@ def create_api(
         *agent_routes(door, agents, results, settings),
         *checkin_routes(door, reads, agents, settings),
         *resource_routes(all_resources(), desk_of, settings),
+        *approve_routes(desk_of, settings, redacted),
         *openapi_routes(webhooks),
         *health_routes(reads.health, silent=silent, sources=sources),
         *extra_routes,

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from wakeful.api.app import create_api
 from wakeful.errors import ConfigError, StoreUnavailable
@@ -15,6 +16,7 @@ from wakeful.operations.guarding import guard
 from wakeful.resources.desk import Reads
 from wakeful.runtime import Runtime, running, runtime_of
 from wakeful.settings import next_token as next_token_of_environment
+from wakeful.settings import public_url
 from wakeful.settings import token as token_of_environment
 from wakeful.triggers.endpoint import Endpoint, read_endpoints
 
@@ -40,9 +42,11 @@ def create(
         host=host,
         token=token,
         next_token=next_token,
-        allowed_hosts=allowed_hosts,
+        allowed_hosts=(*allowed_hosts, *own_name()),
         open_paths=runtime.webhooks.endpoints.keys(),
         guarded=runtime.reader,
+        people=runtime.people_files,
+        app=runtime.app.name,
     )
     return create_api(
         runtime.door,
@@ -58,7 +62,14 @@ def create(
         sources=runtime.states_of_sources,
         releasing=lambda: runtime.releasing,
         arrival=runtime.scheduler.arrival,
+        redacted=runtime.policies.redacted,
     )
+
+
+def own_name() -> list[str]:
+    """The name in WAKEFUL_URL: links to approvals lead there, so this server answers to it."""
+    url = public_url()
+    return [] if url is None else [urlsplit(url).netloc]
 
 
 class Late:
@@ -96,6 +107,17 @@ class LateReads(Reads):
     @property
     def database(self) -> Any:  # type: ignore[override]  # an attribute of one that runs
         return self._late.running.database
+
+
+class LatePeople:
+    """The people of an app that may not be running yet: until then no token is that of a person."""
+
+    def __init__(self, app: Declarations) -> None:
+        self._app = app
+
+    def person_of(self, given: bytes) -> str | None:
+        runtime = runtime_of(self._app)
+        return None if runtime is None else runtime.people_files.person_of(given)
 
 
 class LateWebhooks:
@@ -159,7 +181,14 @@ def serve_app(
     reads = LateReads(app)
     webhooks = LateWebhooks(app)
     settings = ApiSettings(
-        host=host, token=token, next_token=next_token, allowed_hosts=allowed_hosts, open_paths=webhooks, guarded=reads
+        host=host,
+        token=token,
+        next_token=next_token,
+        allowed_hosts=(*allowed_hosts, *own_name()),
+        open_paths=webhooks,
+        guarded=reads,
+        people=LatePeople(app),
+        app=app.name,
     )
     http = create_api(
         door,
@@ -175,6 +204,7 @@ def serve_app(
         sources=lambda: {} if (working := runtime_of(app)) is None else working.states_of_sources(),
         releasing=lambda: None if (working := runtime_of(app)) is None else working.releasing,
         arrival=Late(app, "scheduler", "arrival"),
+        redacted=Late(app, "policies", "redacted"),
     )
 
     @asynccontextmanager

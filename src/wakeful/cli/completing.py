@@ -56,7 +56,7 @@ def _words(name: str, home: str) -> Iterator[tuple[str, tuple[Option, ...]]]:
         options = _options(parser_of(resource, offer), values)
         if alias is not None:
             if offer.name == alias.verb:
-                yield "", options
+                yield "", (*options, *(Option((flag,), told) for flag, _, told in alias.instead))
             continue
         if offer.kind == "list":
             yield "", options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wakeful.cli.finding import Finding
 from wakeful.clock import SECOND, readable
 from wakeful.output.outbox import LATE
-from wakeful.resources import alarms, approvals, pauses
+from wakeful.resources import alarms, approvals, halts, pauses
 from wakeful.resources import processes as known_processes
 from wakeful.resources import sources as noun_of_sources
 from wakeful.resources.desk import Desk
@@ -162,6 +162,13 @@ async def people(desk: Desk) -> list[Finding]:
     if paused:
         found.append(
             Finding("paused", "look", ", ".join(paused), "`wakeful pauses` lists them, `wakeful resume` ends one")
+        )
+    halted = [halts.words_of(one) for one in await halts.halts(desk)]
+    if halted:
+        found.append(
+            Finding(
+                "halted", "look", ", ".join(halted), "`wakeful halts` lists them, `wakeful halt … --lift` lifts one"
+            )
         )
     inputs = sum(one["count"] for one in await waiting_inputs(desk.reads))
     if dead or dead_deliveries or inputs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import socket
 import time
@@ -24,12 +25,22 @@ from wakeful.cli.http_connections import Connections
 from wakeful.cli.http_limits import HttpLimits, http_limits
 from wakeful.cli.working import first_of
 from wakeful.http.security import ApiSettings, Guard
+from wakeful.resources.approval_links import PATH
 from wakeful.shell.life import Stopping
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wakeful.runtime import Runtime
+
+
+class WithoutLinks(logging.Filter):
+    """Hides the tokens of links to approvals in the access log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(f"{PATH}…" if isinstance(one, str) and PATH in one else one for one in record.args)
+        return True
 
 
 class HttpServer(uvicorn.Server):
@@ -51,6 +62,8 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=max(1, math.ceil(grace)),
             )
         )
+        if access_log:
+            logging.getLogger("uvicorn.access").addFilter(WithoutLinks())
         self.open = Connections(http_limits() if limits is None else limits)
         self.server_state = self.open
         self.acceptors: list[Acceptor] = []

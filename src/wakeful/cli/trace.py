@@ -35,6 +35,7 @@ from wakeful.shell.terminal import (
     value,
 )
 from wakeful.values import arguments_of
+from wakeful.why.steps import is_decided, tell_decided
 from wakeful.why.words import under
 
 Shown = Mapping[str, Any]
@@ -45,6 +46,7 @@ DONE = {
     "again": "done again",
     "discard": "discarded",
     "release": "released",
+    "return": "returned",
     "redeliver": "delivery replayed",
     "drop": "delivery discarded",
     "fork": "forked",
@@ -170,7 +172,9 @@ class Drawing:
             self._remedy(tree, remedy)
 
     def _remedy(self, tree: Tree, remedy: Shown) -> None:
-        did = DONE[remedy["verb"]]
+        did = str(DONE.get(remedy["verb"], remedy["verb"]))
+        if remedy["verb"] == "release" and remedy["data"] is not None:
+            did = "edited and released"
         words = f" by {remedy['operator']}" + (f": {remedy['note']}" if remedy["note"] else "")
         when = f"  {clock_time(remedy['done_at'])}"
         line = Text.assemble((did, "cyan"), self._fit(plain(words), len(did) + len(when)), (when, "dim"))
@@ -181,6 +185,8 @@ class Drawing:
             branch.add(Text.assemble(("from ", "dim"), self._fit(plain(origin), 13)))
             if about:
                 branch.add(Text.assemble(("edited ", "dim"), self._value(about, 15)))
+        elif remedy["verb"] in {"release", "return"} and remedy["data"] is not None:
+            branch.add(Text.assemble(("output was ", "dim"), self._value(remedy["data"]["output"], 19)))
         elif remedy["data"] is not None:
             word = "answer " if remedy["verb"] == "answer" else "data "
             branch.add(Text.assemble((word, "dim"), self._value(remedy["data"], 8 + len(word))))
@@ -238,7 +244,9 @@ class Drawing:
         if (misfit := (step["waits_for"] or {}).get("misfit")) is not None:
             told = f"could not evaluate event {misfit['event']}: {misfit['reason']}"
             branch.add(Text(self._fit(plain(told), 8), style="yellow"))
-        if step["state"] == "done" and step["result"] is not None:
+        if is_decided(step):
+            branch.add(Text.assemble(("→ ", "dim"), self._fit(plain(tell_decided(step["result"])), 10)))
+        elif step["state"] == "done" and step["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(step["result"], 10)))
         earlier = step["failures"] if step["state"] == "done" else step["failures"][:-1]
         for number, failure in enumerate(earlier, start=1):
@@ -252,6 +260,9 @@ class Drawing:
         end = f"  {', '.join(facts)}" if facts else ""
         called = self._fit(plain(f"{effect['action']}{arguments_of(effect['arguments'])}"), 16 + len(end))
         branch = tree.add(Text.assemble(("effect ", "dim"), called, "  ", state(effect["state"]), (end, "dim")))
+        if effect["executed"] is not None:
+            edited = plain(f"called with {arguments_of(effect['executed'])}, as a person edited it")
+            branch.add(Text(self._fit(edited, 8)))
         if effect["result"] is not None:
             branch.add(Text.assemble(("→ ", "dim"), self._value(effect["result"], 10)))
         if effect["reason"]:

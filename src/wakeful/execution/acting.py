@@ -8,6 +8,7 @@ from typing import Any
 
 from wakeful.errors import CancelAsked, ClaimLost, NotAnAction, Persistent
 from wakeful.execution.actions import Action, uses
+from wakeful.execution.approving import was_refused
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.effects import EffectCall, abandoned, save_effect, settle_open
 from wakeful.execution.intents import new_effect, open_effect, other_arguments
@@ -84,7 +85,8 @@ def object_to_changes(attempt: Attempt) -> None:
     root.
     """
     for effect in attempt.outgoing.effects:
-        words = other_arguments(attempt.ledger.not_asked_for(effect.action), effect.arguments)
+        action = attempt.outgoing.actions[effect.id]
+        words = other_arguments(attempt, action, attempt.ledger.not_asked_for(effect.action), effect.arguments)
         if words is not None:
             attempt.outgoing.objections.append(f"{effect.action}: {words}")
 
@@ -108,13 +110,17 @@ def never_begun(effect: Effect) -> bool:
     return effect.state == "staged" or (effect.state == "abandoned" and effect.settled_by is None)
 
 
-def is_closed(effect: Effect | None) -> bool:
-    """Whether the effect was undone, or given up uncalled when its run was cancelled. A handler that asks for it again
-    means a new effect.
+def is_closed(attempt: Attempt, effect: Effect | None) -> bool:
+    """Whether the effect was undone, given up uncalled when its run was cancelled, or refused by people when another run
+    of the family asked. A handler that asks for it again means a new effect.
     """
-    return effect is not None and (
-        effect.state == "undone" or (effect.state == "abandoned" and effect.settled_by is None and not effect.staged)
-    )
+    if effect is None or effect.state not in {"undone", "abandoned"}:
+        return False
+    if effect.state == "undone":
+        return True
+    if effect.approval is not None and effect.settled_by is not None:
+        return not was_refused(attempt, effect)
+    return effect.settled_by is None and not effect.staged
 
 
 def _operation(
@@ -138,7 +144,7 @@ def _operation(
         return ledger.cut[base].pop(0), text  # the handler had stopped waiting for it and asks for it again
     key, _ = record.next_key(f"act {action.name}", digested)
     identifier = digest(attempt.root, key)
-    while is_closed(ledger.find(identifier)):
+    while is_closed(attempt, ledger.find(identifier)):
         identifier = digest(
             identifier, "again"
         )  # a new operation: the service has already seen the old one and its undo

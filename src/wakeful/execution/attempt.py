@@ -13,12 +13,13 @@ import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from wakeful.clock import Microseconds, seconds
 from wakeful.connect.rows.causes import cause_of
-from wakeful.errors import CancelAsked, ClaimLost, Persistent
+from wakeful.errors import CancelAsked, ClaimLost, Halted, Persistent
 from wakeful.execution.circuits import CircuitOpen
+from wakeful.execution.facts import RunFacts
 from wakeful.execution.ledger import EffectLedger
 from wakeful.execution.locks import locks_held
 from wakeful.execution.outgoing import Outgoing
@@ -67,6 +68,9 @@ class Attempt:
         "cut_off",
         "event",
         "events",
+        "facts",
+        "halted",
+        "handles",
         "held_for",
         "id",
         "interrupted",
@@ -106,6 +110,8 @@ class Attempt:
         self.clock = surroundings.clock
         self.record = Record(claim, surroundings)
         self.ledger = EffectLedger(claim.effects)
+        self.facts: RunFacts | None = None  # what its handler told policy
+        self.handles = False  # its handler has begun
         self.outgoing = Outgoing()
         self.state = (
             None if state_model is None or claim.committed is not None else AgentState(self.record, state_model, claim)
@@ -115,6 +121,7 @@ class Attempt:
         self.interrupted: Interruption | None = None
         self.held_for: str | None = None
         self.parked_for: CircuitOpen | None = None
+        self.halted: Halted | None = None
         self.stuck_in: str | None = None
         self.cut_off: Exception | None = None  # the interruption ended work that must not be repeated without a person
         self.to_stop: CancelAsked | None = None
@@ -409,6 +416,13 @@ class Attempt:
         self.parked_for = self.parked_for or shut
         self.interrupt("parked")
         await asyncio.get_running_loop().create_future()  # the cancellation arrives here
+
+    async def park_halted(self, halted: Halted) -> NoReturn:
+        """End this attempt until the halt is lifted."""
+        self.halted = self.halted or halted
+        self.interrupt("parked")
+        await asyncio.get_running_loop().create_future()  # the cancellation arrives here
+        raise AssertionError
 
     # endings
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.endings import alarm_of_held
 from wakeful.execution.handler import Handler
+from wakeful.execution.remarks import is_remark
 from wakeful.execution.surroundings import RunSurroundings
 from wakeful.execution.versions import NewCode, is_note, not_asked_for
 from wakeful.model import Claim
@@ -44,7 +45,7 @@ class ChangedCode:
             self._log.warning(
                 "its code changed: it restarts from the top", run=claim.id, was=change.was, now=change.now
             )
-            claim.steps = []
+            claim.steps = [step for step in claim.steps if is_remark(step)]
         return True
 
     async def report(self, attempt: Attempt, change: NewCode) -> None:

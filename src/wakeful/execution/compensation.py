@@ -134,7 +134,7 @@ async def hold_without_action(attempt: Attempt, effect: Effect, undo: Effect | N
     reason = f"the action {effect.reference}, which would undo it, no longer exists"
     if undo is None:
         name = f"undo {effect.action}"
-        undo = new_undo(attempt, name, effect.reference, "at_most_once", effect.arguments, effect, position)
+        undo = new_undo(attempt, name, effect.reference, "at_most_once", effect.called_with, effect, position)
         undo.state, undo.reason = "held", reason
         await store_held(attempt, undo, effect)
     else:
@@ -174,8 +174,8 @@ class Undo(Action[..., Any]):
 def arguments_to_undo(action: Action[..., Any], way: Action[..., Any], effect: Effect) -> str:
     """The arguments of the undone effect; with its result, if the undo takes it."""
     if not takes_result(way.signature, action.signature):
-        return effect.arguments
-    stored = from_json(effect.arguments)
+        return effect.called_with
+    stored = from_json(effect.called_with)
     keywords = stored.pop()["**"] if stored and isinstance(stored[-1], dict) and "**" in stored[-1] else {}
     result = None if effect.result is None else from_json(effect.result)
     return to_json([*stored, {"**": {**keywords, "result": result}}]).decode()

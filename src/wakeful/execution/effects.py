@@ -25,7 +25,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
-from wakeful.errors import ClaimLost, EffectAbandoned, KeyTaken, Persistent, Transient
+from wakeful.errors import ClaimLost, EffectAbandoned, Halted, KeyTaken, Persistent, Transient
 from wakeful.execution.actions import Action, Operation, find_action
 from wakeful.execution.aftermath import (
     NONE_YET,
@@ -40,6 +40,7 @@ from wakeful.execution.aftermath import (
     over_for_good,
     settle,
 )
+from wakeful.execution.approving import Awaiting, no_longer_wanted
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, placed
 from wakeful.execution.circuits import CircuitOpen
@@ -50,6 +51,7 @@ from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
 from wakeful.functions.retry import GiveUp, decide, streak_of
 from wakeful.model import Effect
 from wakeful.stored_errors import describe, restore, words_of
+from wakeful.stores.verbs.consent import AwaitsApproval
 from wakeful.stores.verbs.effects import SaveEffect
 from wakeful.stores.verbs.operation_keys import SaveOnce
 from wakeful.values import from_text, given_result, read_back, returns_of, to_text
@@ -62,6 +64,10 @@ CUT_OFF = {
 OPEN_STATES = frozenset({"intent", "unknown"})
 COULD_NOT_TELL = ". find could not tell:"
 REPLAYED = "replayed"
+
+
+class MustWait(Exception):
+    """The call needs an approval first: it waits for it and comes back."""
 
 
 class EffectCall:
@@ -98,13 +104,21 @@ class EffectCall:
 
     async def _do(self) -> Any:
         while not self._is_confirmed():
-            await self._park_if_down()
+            approved = True
+            if self.effect.state == "waiting":
+                approved = await Awaiting(self._attempt, self._action, self.effect).answer()
+            if approved:
+                await self._park_if_down()
             try:
                 value = await self._call()
+            except MustWait:
+                continue
             except (ClaimLost, KeyTaken):
                 raise  # not a failure of the action: another process owns the run, or the key, now
             except Exception as error:
                 if self.effect.state == "abandoned":  # policy refused the call before it was made
+                    raise
+                if self.effect.state == "waiting":  # not called: the error came before
                     raise
                 await self._go_on_after(error)
                 continue
@@ -134,6 +148,8 @@ class EffectCall:
             await self._attempt.hold(f"{effect.action}: {effect.reason}")
         if effect.state == "failed":
             raise marked(restore(from_json(effect.error or "{}")), effect.id, effect.action)
+        if effect.state == "abandoned" and effect.approval is not None and effect.error:
+            raise placed(restore(from_json(effect.error)), effect.action)
         if effect.state == "abandoned":
             raise abandoned(effect)
 
@@ -212,11 +228,25 @@ class EffectCall:
         """
         effect, action = self.effect, self._action
         asked = replace(effect, state="intent", reason=None)  # the error stays: it holds since when the effect fails
-        decision = await store_call(self._attempt, action, asked)
+        try:
+            decision = await store_call(self._attempt, action, asked)
+        except Halted as halted:
+            effect.tries -= 1
+            await self._attempt.park_halted(halted)
         if decision is None:
             effect.state, effect.reason, effect.rule, effect.policy = "intent", None, asked.rule, asked.policy
             return
         effect.tries -= 1
+        if isinstance(decision, AwaitsApproval):
+            answer = decision.decision
+            effect.state, effect.reason, effect.approval = (
+                "waiting",
+                f"{answer.rule}: {answer.reason}",
+                decision.approval,
+            )
+            effect.rule, effect.policy = answer.rule, answer.version
+            raise MustWait
+        effect.rule, effect.policy = decision.rule, decision.version
         reason = f"{decision.rule}: {decision.reason}"
         if decision.answer == "deny" and not effect.doubtful and effect.undoes is None:
             await self._save("abandoned", reason=reason, error=effect.error)
@@ -238,7 +268,7 @@ class EffectCall:
         fail it.
         """
         try:
-            return self._action.read(self.effect.arguments)
+            return self._action.read(self.effect.called_with)
         except Persistent as error:
             if self.effect.doubtful:
                 reason = f"its stored arguments can no longer be read: {words_of(error)}"
@@ -249,10 +279,11 @@ class EffectCall:
     async def _cut_off(self) -> None:
         """The call was cancelled: the handler stopped waiting for it, or the attempt is over."""
         attempt, action = self._attempt, self._action
-        if attempt.interrupted == "lost" or self.effect.state == "held":  # held: its own hold ends the attempt this way
-            return
+        if attempt.interrupted == "lost" or self.effect.state in {"held", "waiting"}:
+            return  # held: its own hold ends the attempt this way. waiting: it was not called
         if not self._begun:  # this call was not made, but an earlier one may have succeeded
-            await self._save("unknown" if self.effect.doubtful else "retrying", reason="not begun")
+            reason = "not begun" if attempt.halted is None else f"not begun: {attempt.halted}"
+            await self._save("unknown" if self.effect.doubtful else "retrying", reason=reason)
             return
         self.effect.doubtful = True
         why = CUT_OFF.get(attempt.interrupted, "the call was cut off")
@@ -350,7 +381,7 @@ class EffectCall:
         """What `find` returned, in stored form."""
         action, attempt, effect = self._action, self._attempt, self.effect
         what = f"find of action {action.name}"
-        arguments, keywords = action.read(effect.arguments)
+        arguments, keywords = action.read(effect.called_with)
         operation = Operation(effect.operation or effect.id, action.name, attempt.id, effect.tries, attempt.cause)
         made = call(attempt.stand_in(find, find), (operation, *arguments), keywords, what=what)
         found = await within_lease(made, action.options.timeout, attempt.surroundings.time_for_calls, what=what)
@@ -417,6 +448,8 @@ async def settle_open(attempt: Attempt, effects: Sequence[Effect], *, only: bool
     for effect in effects:
         if effect.state == "held":
             await attempt.hold(f"{effect.action}: {effect.reason}")
+        if effect.state == "waiting" and effect.id in attempt.ledger.asked:
+            await no_longer_wanted(attempt, effect, "the handler stopped waiting for it")
         if effect.state not in OPEN_STATES:
             continue
         action = find_action(effect.reference, attempt.app)

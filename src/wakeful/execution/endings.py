@@ -15,13 +15,14 @@ from wakeful.clock import Microseconds, readable
 from wakeful.errors import CancelAsked, ClaimLost, DeadlineExceeded, Denied, PayloadTampered, Stuck
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import failed_steps, place_of
+from wakeful.execution.deadline import stands_still, time_left
 from wakeful.execution.failing import note_of, noted, trouble_before
 from wakeful.execution.handler import Handler
 from wakeful.execution.surroundings import RunSurroundings
 from wakeful.execution.why_waiting import earliest_wait, why_waiting
 from wakeful.functions.options import UNKNOWN_ATTEMPTS
 from wakeful.functions.retry import Retry, cause_of_dead, decide, signature
-from wakeful.model import ON_FAILURE, Claim, Decision, RunOutcome, Step
+from wakeful.model import ON_FAILURE, ON_STUCK, Claim, Decision, RunOutcome, Step
 from wakeful.stored_errors import by_wakeful, describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, held_alarm
 from wakeful.stores.request import Actor, Doer
@@ -100,11 +101,20 @@ class Endings:
             case "parked":
                 shut = attempt.parked_for
                 place = None if shut is None else (self._around.app, shut.dependency)
-                why = None if shut is None else shut.reason
+                halt = attempt.halted if shut is None else None
+                why = str(halt) if shut is None else shut.reason
                 self._log.warning("parked", reason=why)
-                steps = attempt.record.pending()
                 await self._store.do(
-                    LeaveRun(claim, "parked", "parked", reason=why, steps=steps, parked_for=place, clear=noted(claim))
+                    LeaveRun(
+                        claim,
+                        "parked",
+                        "parked",
+                        reason=why,
+                        steps=attempt.record.pending(),
+                        parked_for=place,
+                        halted_for=None if halt is None else halt.place,
+                        clear=noted(claim),
+                    )
                 )
             case "stuck":
                 limit, where = readable(agent.options.stuck_after), attempt.stuck_in or "?"
@@ -114,7 +124,7 @@ class Endings:
                 if agent.options.on_stuck == "retry" or claim.committed is not None or claim.cancelled is not None:
                     return await self.failed(claim, agent, stuck, attempt.record.pending())
                 self._log.warning("cancelled: it was stuck", reason=words_of(stuck))
-                asked = CancelAsked(claim.id, 'on_stuck="cancel"', words_of(stuck))
+                asked = CancelAsked(claim.id, ON_STUCK, words_of(stuck))
                 await self._store.do(CancelRun(claim.id, claim=claim, by=Actor(asked.by, "worker"), note=asked.note))
                 raise asked
             case "released" if attempt.cut_off is not None:
@@ -199,7 +209,9 @@ class Endings:
         """Limit a wait to the run's deadline: the run wakes then, to be ended."""
         if agent.options.deadline is None or claim.committed is not None or claim.cancelled is not None:
             return delay
-        return max(0, min(delay, claim.started_at + agent.options.deadline - self._around.clock.now()))
+        if stands_still(claim):
+            return delay
+        return max(0, min(delay, time_left(claim, agent.options.deadline, self._around.clock.now())))
 
     def past_deadline(self, claim: Claim, agent: Handler) -> FinishRun:
         limit = readable(agent.options.deadline)

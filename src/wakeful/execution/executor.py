@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import structlog
 from pydantic_core import from_json
 
-from wakeful.clock import seconds
 from wakeful.clock import to_text as time_text
 from wakeful.errors import (
     CancelAsked,
@@ -34,6 +33,7 @@ from wakeful.execution.attempt import CURRENT, Attempt
 from wakeful.execution.changed_code import ChangedCode
 from wakeful.execution.compensation import compensate
 from wakeful.execution.data import edit, read_events
+from wakeful.execution.deadline import DeadlineTimer, time_left
 from wakeful.execution.endings import AttemptEnd, Endings
 from wakeful.execution.failing import take_note
 from wakeful.execution.handler import Handler, refuse_without_key
@@ -151,7 +151,7 @@ class Executor:
             return self._endings.dead(claim, error, "crashed too often", agent)
         if claim.committed is not None:  # its work is done, and its staged effects are promised
             return None
-        if agent.options.deadline is not None and claim.started_at + agent.options.deadline <= claim.claimed_at:
+        if agent.options.deadline is not None and time_left(claim, agent.options.deadline, claim.claimed_at) <= 0:
             return self._endings.past_deadline(claim, agent)
         return None
 
@@ -251,6 +251,7 @@ class Executor:
         """Run the handler and check its output. Returns the request that ends the run, or None if it was interrupted."""
         if agent.flow.key is not None or agent.flow.priority is not None or agent.flow.once is not None:
             refuse_without_key(claim, attempt.event, agent)
+        attempt.handles = True
         run = Run(attempt)
         arguments = (run, read_events(attempt.events, agent)) if agent.takes_data else (run,)
         try:
@@ -285,8 +286,8 @@ class Executor:
         limit = agent.options.deadline
         if limit is None or claim.committed is not None:
             return None
-        left = claim.started_at + limit - claim.claimed_at
-        return self._around.later(max(0.0, seconds(left)), lambda: attempt.interrupt("deadline"))
+        around = self._around
+        return DeadlineTimer(claim, limit, lambda: attempt.interrupt("deadline"), around.clock.now, around.later)
 
 
 async def calm() -> None:

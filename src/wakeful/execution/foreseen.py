@@ -139,7 +139,11 @@ class _Handler:
             case "send":
                 self._check_send(call, options.get("channel", first))
             case "ask":
-                self._check_ask(call, options.get("to", UNKNOWN))
+                self._check_ask(call, options.get("to", UNKNOWN), "run.ask(to=")
+            case "decide":
+                self._check_ask(call, options.get("ask", UNKNOWN), "run.decide(ask=")
+                if options.get("timeout") is not None:
+                    self._check_span(call, "run.decide: timeout", options.get("timeout", UNKNOWN))
             case "call" if call.args:
                 self._check_call(call, call.args[0], local)
             case "transaction" if call.args:
@@ -196,14 +200,14 @@ class _Handler:
         hint = did_you_mean(str(channel), self.channels)
         self._tell(at, f"run.send({channel!r}): the app has no such channel.{hint}")
 
-    def _check_ask(self, at: ast.AST, to: Any) -> None:
-        """`to` must be a channel: otherwise the approval goes to the agent's owner, and not to the person who was
+    def _check_ask(self, at: ast.AST, to: Any, call: str) -> None:
+        """The addressee must be a channel: otherwise the approval goes to the agent's owner, and not to the person who was
         meant.
         """
         if to is UNKNOWN or to is None or self.channels is None or (isinstance(to, str) and to in self.channels):
             return
         hint = did_you_mean(str(to), self.channels)
-        self._tell(at, f"run.ask(to={to!r}): the app has no such channel.{hint}")
+        self._tell(at, f"{call}{to!r}): the app has no such channel.{hint}")
 
     def _check_call(self, at: ast.AST, whom: ast.expr, local: set[str]) -> None:
         name = self._called(whom, local)

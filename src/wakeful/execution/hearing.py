@@ -51,6 +51,7 @@ class Hearing:
         rechecker: Wakeable | None,
         sources: HeldSources,
         policies: Wakeable,
+        people: Wakeable,
         time_passes: bool,
     ) -> None:
         self._app = app
@@ -65,6 +66,7 @@ class Hearing:
         self._rechecker = rechecker
         self._sources = sources
         self._policies = policies
+        self._people = people
         self._time_passes = time_passes
         self.lookout: Lookout | None = None  # it reports to this part, and is woken by it
 
@@ -107,6 +109,7 @@ class Hearing:
             self._worker.look(ready)
             return
         self._policies.wake()
+        self._people.wake()
         if self._time_passes and self.lookout is not None:
             self.lookout.wake()
         else:  # under a virtual clock the lookout wakes only the worker: time stands still unless a test moves it

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from wakeful.errors import Denied, PolicyMoved
+from wakeful.errors import Denied, Halted, PolicyMoved
 from wakeful.execution.actions import Action
+from wakeful.execution.approving import asked, listed, no_longer_wanted, questions_of
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.business_key import arguments_by_name, key_of
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN
+from wakeful.execution.granting import with_grants
+from wakeful.execution.judging import facts_of, failed_check, judge
 from wakeful.execution.locks import locks_held
-from wakeful.functions.call import CHECK_LIMIT, call
 from wakeful.model import Decision, Effect
-from wakeful.policy.decide import ALLOWED, EffectFacts
+from wakeful.policy.decide import ALLOWED
 from wakeful.policy.judgement import Judgement
 from wakeful.redaction import redact
-from wakeful.stored_errors import words_of
 from wakeful.stores.origins import was_restored
+from wakeful.stores.verbs.consent import AwaitsApproval
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
 from wakeful.stores.verbs.operation_keys import OpenOnce, SaveOnce
-from wakeful.values import arguments_of, plain, schema_of_result
+from wakeful.values import arguments_of, schema_of_result
 
 # Nothing is called, so no rule is asked.
 NOT_ASKED = Judgement(ALLOWED)
-REPEATED = "retrying"  # the settlement of an effect that a person said is to be repeated
 # Branches of a handler may ask for their effects one after the other, each after a turn of the event loop.
 TURNS_TO_ASK = 25
 RESTORED = "the store was restored from a backup, and the call may have been made after that backup"
@@ -84,7 +84,7 @@ async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str
 
 
 async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
-    """Ask policy just before the transaction that stores the intent. An effect that it does not allow is refused or held."""
+    """Ask policy just before the transaction that stores the intent. An effect that it does not allow is refused, waits or is held."""
     answer = await store_intent(attempt, action, effect)
     if isinstance(answer, Decision):
         raise denied(action, answer)
@@ -103,23 +103,27 @@ def denied(action: Action[..., Any], decision: Decision) -> Denied:
 async def store_intent(
     attempt: Attempt, action: Action[..., Any], effect: Effect, *, undoes: Effect | None = None
 ) -> Effect | Decision:
-    """Store an intent: the effect as it is stored, which is held if a person must decide, or the decision that denies it. Raises
-    CountedOn if another run uses the result of the effect that this one undoes.
+    """Store an intent: the effect as it is stored, which waits or is held if a person must decide, or the decision that denies it. Raises
+    CountedOn if another run uses the result of the effect that this one undoes. Ends the attempt if a halt stops the effect.
     """
     around, claim = attempt.surroundings, attempt.claim
     while True:
-        judgement = judge(attempt, action, effect) if effect.state == "intent" else NOT_ASKED
+        judgement = await judged(attempt, action, effect) if effect.state == "intent" else NOT_ASKED
+        questions = questions_of(attempt, action, effect, judgement)
         request = (
             OpenEffect(
                 claim,
                 around.app,
                 effect,
                 judgement,
+                questions,
                 locks_held(claim),
                 undoes_key=None if undoes is None else undoes.business_key,
             )
             if effect.once is None
-            else OpenOnce(claim, around.app, effect, judgement, locks_held(claim), span=action.options.once_for)
+            else OpenOnce(
+                claim, around.app, effect, judgement, questions, locks_held(claim), span=action.options.once_for
+            )
         )
         declares = action.reference not in around.declared and effect.undoes is None
         if declares:
@@ -129,61 +133,51 @@ async def store_intent(
         except PolicyMoved:  # another policy is in force by now: judge by that one
             await around.policies.look()
             continue
+        except Halted as halted:
+            await attempt.park_halted(halted)
         if declares:
             around.declared.add(action.reference)
+        if (
+            isinstance(stored, Effect)
+            and stored.state == "waiting"
+            and stored.rule is not None
+            and stored.rule in questions
+        ):
+            attempt.ledger.judged_by[effect.id] = judgement.version
+            asked(attempt, stored, questions[stored.rule])
         return stored
 
 
-async def store_call(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Decision | None:
+async def store_call(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Decision | AwaitsApproval | None:
     """Store that an effect is about to be called again, if policy allows it now. Returns the decision if it does not: then the effect is
-    stored as it was.
+    stored as it was; or the approval that it waits for now. If a halt stops the call, it raises Halted, and the effect stays as it was.
     """
     around, claim = attempt.surroundings, attempt.claim
     while True:
-        judgement = judge(attempt, action, effect)
+        judgement = await judged(attempt, action, effect)
+        questions = questions_of(attempt, action, effect, judgement)
         try:
             if effect.once is not None:
-                return await around.store.do(SaveOnce(claim, around.app, effect, judgement))
-            return await around.store.do(SaveEffect(claim, effect, judgement))
+                stored = await around.store.do(SaveOnce(claim, around.app, effect, judgement, questions))
+            else:
+                stored = await around.store.do(SaveEffect(claim, effect, judgement, questions))
         except PolicyMoved:
             await around.policies.look()
+            continue
+        if isinstance(stored, AwaitsApproval):
+            attempt.ledger.judged_by[effect.id] = judgement.version
+            question = questions.get(stored.decision.rule)
+            if question is not None and question.id == stored.approval:
+                asked(attempt, effect, question)
+        return stored
 
 
-def judge(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Judgement:
-    """Policy's judgement about an effect, just before the transaction that stores its intent. A person who said that it is to be repeated
-    has said yes to what a rule asks or holds, and to nothing that a rule denies.
-    """
-    judgement = attempt.surroundings.policies.judge(facts_of(attempt, action, effect))
-    decision = judgement.decision
-    if decision.broken:
-        attempt.surroundings.on_broken_rule(decision)
-    if decision.answer in {"ask", "hold"} and effect.settlement == REPEATED:
-        reason = f"{effect.settled_by} said that it is to be repeated"
-        judgement = replace(judgement, decision=replace(decision, answer="allow", reason=reason))
-    effect.rule, effect.policy = judgement.decision.rule, judgement.version
+async def judged(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Judgement:
+    """Policy's judgement, with the grants that may serve it if it asks a person."""
+    judgement = judge(attempt, action, effect)
+    if judgement.asks or judgement.counted:
+        return await with_grants(attempt, action, effect, judgement, facts_of(attempt, action, effect))
     return judgement
-
-
-def facts_of(attempt: Attempt, action: Action[..., Any], effect: Effect) -> EffectFacts:
-    """The facts about an effect. Arguments by name are only read if a policy can ask for them."""
-    around = attempt.surroundings
-    facts = EffectFacts(
-        around.app,
-        attempt.agent,
-        around.owners.get(attempt.agent),
-        attempt.event,
-        around.clock.now(),
-        action.name,
-        action.options.risk,
-        effect.arguments,
-    )
-    if not around.policies.has_text:
-        return facts
-    return replace(
-        facts,
-        by_name=arguments_by_name(action, effect.arguments),
-        run={"id": attempt.id, "attempt": attempt.number, "agent": attempt.agent},
-    )
 
 
 async def store_held(attempt: Attempt, effect: Effect, undoes: Effect) -> None:
@@ -196,29 +190,27 @@ async def changed_arguments(attempt: Attempt, action: Action[..., Any], text: st
     """The reason to hold, if an earlier attempt did this with other arguments. Other branches get a few turns to ask
     for theirs.
     """
+    ledger, name = attempt.ledger, action.name
     for _ in range(TURNS_TO_ASK - 1):
-        if not attempt.ledger.not_asked_for(action.name):
+        if not ledger.not_asked_for(name) and not ledger.waits_for_nothing(name):
             return None
         await asyncio.sleep(0)
-    return other_arguments(attempt.ledger.not_asked_for(action.name), text)
+    for waiting in ledger.waits_for_nothing(name):  # what was asked is not what would happen
+        await no_longer_wanted(attempt, waiting, "its run asks for other arguments")
+    return other_arguments(attempt, action, attempt.ledger.not_asked_for(action.name), text)
 
 
-def other_arguments(before: Sequence[Effect], text: str) -> str | None:
-    """What an earlier attempt did and this one does not ask for again, in words; None if there is nothing."""
+def other_arguments(attempt: Attempt, action: Action[..., Any], before: Sequence[Effect], text: str) -> str | None:
+    """What an earlier attempt did and this one does not ask for again, in words, without what the policy redacts; None if there is
+    nothing.
+    """
     if not before:
         return None
-    was, now = (redact(arguments_of(from_json(stored)))[:ARGUMENTS_SHOWN] for stored in (before[0].arguments, text))
+    policy = attempt.surroundings.policies.policy
+    given = (before[0].arguments, text)
+    if policy is not None and policy.redact:
+        shown = [f"({listed(policy.redacted(arguments_by_name(action, stored)))})" for stored in given]
+    else:
+        shown = [arguments_of(from_json(stored)) for stored in given]
+    was, now = (redact(one)[:ARGUMENTS_SHOWN] for one in shown)
     return f"arguments changed: was {was}, now {now}"
-
-
-async def failed_check(action: Action[..., Any], arguments: Sequence[Any], keywords: dict[str, Any]) -> str | None:
-    """The first check of an action's arguments that fails, in words; None if all pass."""
-    for check in action.options.checks:
-        name = getattr(check, "__name__", repr(check))
-        try:
-            answer = await call(check, tuple(arguments), keywords, what=f"check {name}", limit=CHECK_LIMIT)
-        except Exception as error:
-            return plain(f"check {name}: {type(error).__name__}: {words_of(error)}")
-        if answer is False or isinstance(answer, str):
-            return plain(f"check {name}: {answer or 'did not pass'}")
-    return None

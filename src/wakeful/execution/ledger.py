@@ -17,7 +17,7 @@ TO_SETTLE = frozenset({"intent", "unknown", "held"})
 class EffectLedger:
     """Effects by their operation id."""
 
-    __slots__ = ("_bases", "_known", "asked", "cut", "due", "follows")
+    __slots__ = ("_bases", "_known", "asked", "cut", "due", "follows", "judged_by")
 
     def __init__(self, effects: Collection[Effect]) -> None:
         self._known = {effect.id: effect for effect in effects} if effects else {}
@@ -28,6 +28,7 @@ class EffectLedger:
         ] = {}  # of these, the effect of another run it waits for, and the reason
         self.cut: dict[str, list[str]] = {}  # effects that the handler stopped waiting for, by what it asked for
         self._bases: dict[str, str] = {}
+        self.judged_by: dict[str, str | None] = {}  # waiting effects: the policy that this attempt judged them by
 
     def find(self, operation: str) -> Effect | None:
         return self._known.get(operation)
@@ -44,7 +45,7 @@ class EffectLedger:
     def cut_off(self, operation: str) -> None:
         """The handler stopped waiting for this effect. If it asks for the same again, it gets this one."""
         base, effect = self._bases.get(operation), self.find(operation)
-        if base is None or effect is None or effect.state not in {"intent", "unknown", "retrying"}:
+        if base is None or effect is None or effect.state not in {"waiting", "intent", "unknown", "retrying"}:
             return
         waiting = self.cut.setdefault(base, [])
         if operation not in waiting:
@@ -71,6 +72,18 @@ class EffectLedger:
             and effect.state in MAY_HAVE_HAPPENED
             and effect.follows is None  # done by another run
         ]
+
+    def waits_for_nothing(self, action: str) -> list[Effect]:
+        """Effects of an action that wait for an approval, and that this attempt has not asked for: its arguments changed."""
+        return [
+            effect
+            for effect in self._known.values()
+            if effect.action == action and effect.state == "waiting" and effect.id not in self.asked
+        ]
+
+    def used(self) -> list[Effect]:
+        """The effects that this attempt has asked for; those of earlier attempts are among them."""
+        return [one for one in self._known.values() if one.id in self.asked]
 
     def dropped(self) -> list[str]:
         """Effects that an earlier commit of this run staged, that were certainly not done and are not asked for again."""

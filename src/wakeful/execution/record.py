@@ -14,7 +14,9 @@ from typing import Any
 
 from wakeful.clock import Microseconds
 from wakeful.errors import Persistent
+from wakeful.execution.facts import FACTS
 from wakeful.execution.locks import locks_held
+from wakeful.execution.remarks import FIRST, take_remarks
 from wakeful.execution.surroundings import RunSurroundings
 from wakeful.functions.options import StepOptions, location, name_of
 from wakeful.model import Claim, Step, StepState
@@ -35,8 +37,11 @@ class Record:
         "_unread",
         "asked",
         "awaited",
+        "facts",
         "position",
+        "remarks",
         "retrying",
+        "round",
         "unsaved",
         "waiting",
     )
@@ -46,7 +51,12 @@ class Record:
         self._store = surroundings.store
         self._clock = surroundings.clock
         self._recorded = {step.key: step for step in claim.steps} if claim.steps else {}
+        self.facts = self._recorded.pop(FACTS, None) if self._recorded else None  # what an earlier attempt told policy
+        self.remarks = take_remarks(self._recorded) if FIRST in self._recorded else ()
+        self.round = len(self.remarks)  # steps of earlier rounds are not found again
         self._unread = len(self._recorded)
+        if self.round:
+            self._unread = sum(step.position >= 0 for step in self._recorded.values())
         self._counts: dict[str, int] = {}
         self._names: dict[str, Callable[..., Any]] = {}
         self.position = self._unread  # the next place in the trace, shared with effects and deliveries
@@ -110,9 +120,17 @@ class Record:
         step = self._recorded.get(key)
         if step is None:
             self._unread = 0
-        elif self._unread:
+        elif self._unread and step.position >= 0:
             self._unread -= 1
         return step
+
+    def steps_named(self, prefix: str) -> list[Step]:
+        """The recorded steps whose keys begin with a prefix."""
+        return [step for key, step in self._recorded.items() if key.startswith(prefix)] if self._recorded else []
+
+    def enter(self, step: Step) -> None:
+        """A step that another request has stored."""
+        self._recorded[step.key] = step
 
     def fact(self, key: str, text: str) -> str:
         """The value that the first attempt recorded under a key; `text` if this is the first. Stored with the next
@@ -130,6 +148,8 @@ class Record:
     def now(self) -> Microseconds:
         """The time of this call at the first attempt. Stored with the next checkpoint."""
         key, shown = self.next_key("now", "")
+        if self.round:
+            key, shown = in_round(self.round, key, shown)
         recorded = self.find(key)
         if recorded is not None and recorded.result is not None:
             return int(recorded.result)
@@ -186,3 +206,8 @@ class Record:
     def pending(self) -> list[Step]:
         """Facts and waiting steps that must be stored when the run leaves memory."""
         return [*self.unsaved, *self.retrying.values(), *self.waiting.values()]
+
+
+def in_round(number: int, key: str, shown: str) -> tuple[str, str]:
+    """The key and the display name of a step that is done again after a return: `judge@2` is the step of the second round."""
+    return f"{key}@{number}", f"{shown}@{number + 1}"

@@ -5,18 +5,32 @@ and `record` holds what an attempt remembers.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from wakeful.clock import Duration, to_datetime
 from wakeful.errors import ClaimLost, Persistent, did_you_mean
-from wakeful.execution import acting, emitting, fanout, occurrence, reminding, scheduling, sending, transacting, waiting
+from wakeful.execution import (
+    acting,
+    deciding,
+    emitting,
+    fanout,
+    occurrence,
+    reminding,
+    scheduling,
+    sending,
+    transacting,
+    waiting,
+)
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import Checkpoint, identify
+from wakeful.execution.facts import RunFacts
 from wakeful.execution.locks import Lock
+from wakeful.execution.record import in_round
+from wakeful.execution.remarks import Remark
 from wakeful.execution.runlog import RunLog
 from wakeful.execution.state import AgentState
 from wakeful.functions.options import options_of
@@ -78,6 +92,20 @@ class Run:
         is traced to this run. `run.transaction` does this by itself.
         """
         return self._attempt.cause
+
+    @property
+    def facts(self) -> RunFacts:
+        """Values that policy knows as `facts`: `run.facts["owner"] = fact(row.owner, as_of=row.at, max_age="1h")`, or
+        a plain value, which never gets too old. They hold from that line on.
+        """
+        if self._attempt.facts is None:
+            self._attempt.facts = RunFacts(self._attempt)
+        return self._attempt.facts
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What people said when they returned the run's output, oldest first; each has `text`, `by` and `at`."""
+        return self._attempt.record.remarks
 
     @property
     def log(self) -> RunLog:
@@ -143,6 +171,8 @@ class Run:
         name = record.name_of(function, options)
         digested, text = identify(options, arguments, keywords, name)
         key, shown = record.next_key(name, digested)
+        if record.round:
+            key, shown = in_round(record.round, key, shown)
         if attempt.to_stop is not None:
             await attempt.begin_nothing_more()
         attempt.enter(marked=False)  # the checkpoint marks progress when it begins, in the same moment
@@ -312,3 +342,26 @@ class Run:
         `timeout`.
         """
         return await waiting.ask(self._attempt, question, to=to, schema=schema, timeout=timeout)
+
+    async def decide(
+        self,
+        question: str,
+        options: Sequence[str],
+        *,
+        rules: Sequence[deciding.Rule] = (),
+        model: deciding.Model | None = None,
+        at_least: float = deciding.CONFIDENT,
+        ask: str | None = None,
+        timeout: Duration | None = None,
+    ) -> str:
+        """One of the options. The first rule that matches decides: `("data.amount < 10.0", "approve")`, or a function of
+        facts that returns an option or None. Else `model(question, options)` decides, if the confidence of the `Choice` that
+        it returns is `at_least` this. Else a person of `ask` does. A rule that needs a stale fact sends the question to a
+        person at once.
+
+        The model is asked once, and the answer is the same on resume. Raises Persistent if nothing decides and `ask` is
+        missing, and TimedOut if no person answers within `timeout`.
+        """
+        return await deciding.decide(
+            self._attempt, question, options, rules=rules, model=model, at_least=at_least, ask=ask, timeout=timeout
+        )

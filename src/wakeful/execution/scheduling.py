@@ -23,6 +23,7 @@ from wakeful.clock import to_datetime
 from wakeful.errors import CancelAsked, ConfigError, Denied, Persistent, StoreUnavailable, did_you_mean
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, shown_arguments
+from wakeful.execution.facts import known_facts
 from wakeful.execution.locks import locks_held
 from wakeful.model import Decision, Step
 from wakeful.policy.decide import ScheduleFacts
@@ -185,6 +186,8 @@ def _judge(attempt: Attempt, name: str, wanted: WantedChange) -> Decision:
         was=before.agent if before is not None and there else None,
         rule=wanted.rule,
         verb=wanted.verb,
+        facts=known_facts(attempt),
+        run={"id": attempt.id, "attempt": attempt.number, "agent": attempt.agent},
     )
     return around.policies.judge(facts).decision
 

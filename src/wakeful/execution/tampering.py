@@ -54,3 +54,4 @@ def _payloads(claim: Claim) -> Iterator[str | None]:
         yield effect.result
         yield effect.error
         yield effect.settlement
+        yield effect.executed

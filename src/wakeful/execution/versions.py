@@ -121,8 +121,10 @@ def number_of(key: str) -> int:
 
 
 def not_asked_for(steps: Collection[Step], asked: Collection[str]) -> list[str]:
-    """The names of steps that an earlier attempt finished and this one did not ask for."""
-    return [step.name for step in steps if step.state in FINISHED and step.key not in asked]
+    """The names of steps that an earlier attempt finished and this one did not ask for. Those from before a return, at positions below
+    0, need not be asked for again.
+    """
+    return [step.name for step in steps if step.state in FINISHED and step.key not in asked and step.position >= 0]
 
 
 def version_of(function: Callable[..., Any], options: AgentOptions) -> str:

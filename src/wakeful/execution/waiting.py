@@ -227,6 +227,14 @@ def call_path(attempt: Attempt) -> list[str]:
 
 async def ask(attempt: Attempt, question: str, *, to: str | None, schema: Any, timeout: Duration | None) -> Any:
     """A person's answer, validated by `schema`."""
+    answer, _ = await asked(attempt, question, to=to, schema=schema, timeout=timeout)
+    return answer
+
+
+async def asked(
+    attempt: Attempt, question: str, *, to: str | None, schema: Any, timeout: Duration | None
+) -> tuple[Any, str]:
+    """A person's answer, and the id of its approval."""
     what = f"agent {attempt.agent}: run.ask({str(question)[:60]!r})"
     if not isinstance(question, str) or not question.strip():
         message = f"{what}: the question must be a non-empty text"
@@ -244,7 +252,7 @@ async def ask(attempt: Attempt, question: str, *, to: str | None, schema: Any, t
         while True:
             ended = await _reach(attempt, step, f"{what}: no answer came")
             try:
-                return _read_answer(ended.result or "null", reader)
+                return _read_answer(ended.result or "null", reader), identifier
             except ValidationError as error:
                 first = error.errors(include_url=False, include_input=False)[0]
                 step.state, step.result = "waiting", _info({**told, **_until_from(attempt, limit)})

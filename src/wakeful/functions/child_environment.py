@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wakeful.errors import ConfigError
-from wakeful.secrets import Env, named_secrets, reveal
+from wakeful.secrets import Env, named_secrets, reveal, withheld_secrets
 
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
 OURS = "WAKEFUL_"
@@ -30,6 +30,11 @@ class ChildEnvironment:
 
     def problem(self) -> str | None:
         """Why it is not allowed, known once the whole app is declared: a name that an env(…) reads is a secret."""
+        withheld = withheld_secrets()
+        given = [value.name for value in self.given.values() if isinstance(value, Env)]
+        personal = next((name for name in (*self.named, *given, *self.given) if name in withheld), None)
+        if personal is not None:
+            return f"environment: {personal} is the token of a person; no child gets one, because it could answer for that person"
         secret = next((name for name in self.named if name in named_secrets()), None)
         if secret is None:
             return None

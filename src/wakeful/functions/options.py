@@ -89,7 +89,8 @@ class AgentOptions:
     concurrency: int | None = None
     max_crashes: int = 5
     deliver: str | None = None
-    checks: tuple[Callable[[Any], Any], ...] = ()
+    checks: tuple[Callable[..., Any], ...] = ()  # of the output; with a second parameter, also of the run
+    expects_output: bool = False  # a run that returns None is held
     state: type[Any] | None = None
     emits: Emits | None = None  # the types of events that its runs may emit; None: any
     # order and limits
@@ -204,6 +205,9 @@ def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> A
             message = f"{where}: checks must be a list of functions of the output, not {value!r}"
             raise ConfigError(message)
         return tuple(value)
+    if name == "expects_output" and not isinstance(value, bool):
+        message = f"{where}: expects_output must be True or False, not {value!r}"
+        raise ConfigError(message)
     if name == "emits":
         return read_emits(value, where=where)
     if name == "state" and value is not None:

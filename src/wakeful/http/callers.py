@@ -1,4 +1,4 @@
-"""Identifies the caller: a program with the token, or, if there is none, a program on this machine.
+"""Identifies the caller: a person or a program with a token, or, if there is none, a program on this machine.
 
 A server without a token recognises local callers only by the address of the connection, since every header can be forged. A proxy on
 this machine has a local address too, for callers from anywhere. So headers that a proxy adds mean "not local".
@@ -10,6 +10,7 @@ import hmac
 import ipaddress
 import math
 from collections.abc import Sized
+from typing import Protocol
 
 from starlette.types import Scope
 
@@ -37,6 +38,24 @@ X_FORWARDED = b"x-forwarded"
 LOOPBACK = frozenset({"127.0.0.1", "::1"})  # the usual spellings
 
 
+# Key in the scope of a request: the person who has its token.
+PERSON = "wakeful.person"
+
+
+class PersonalTokens(Protocol):
+    """The people of the server's app who have a token."""
+
+    def person_of(self, given: bytes, /) -> str | None:
+        """The person who has this token, found in constant time; None if no person has it."""
+        ...
+
+
+def token_in(authorization: bytes | None) -> bytes | None:
+    """The bearer token of a request; None if it has none."""
+    scheme, _, given = (authorization or b"").partition(b" ")
+    return given.strip() if scheme.lower() == b"bearer" else None
+
+
 class Tokens:
     """The valid tokens, two of them during rotation."""
 
@@ -48,10 +67,10 @@ class Tokens:
 
     def has(self, authorization: bytes | None) -> bool:
         """Whether a request has a valid token. Both are compared, in constant time: the duration tells nothing about a guess."""
-        scheme, _, given = (authorization or b"").partition(b" ")
-        given = given.strip()
-        first, following = hmac.compare_digest(given, self._first), hmac.compare_digest(given, self._next)
-        return (first | following) and self.exist and scheme.lower() == b"bearer"
+        given = token_in(authorization)
+        told = given or b""
+        first, following = hmac.compare_digest(told, self._first), hmac.compare_digest(told, self._next)
+        return (first | following) and self.exist and given is not None
 
     def refusal(self, authorization: bytes | None, scope: Scope) -> Problem:
         """The response to a request without a valid token. A wrong token counts as an attempt."""

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from wakeful.errors import InvalidEvent, did_you_mean
 from wakeful.http.body import read_body
+from wakeful.http.callers import PERSON
 from wakeful.http.foreign import refuse_forms
 from wakeful.http.problem import Problem
 from wakeful.http.security import ApiSettings
@@ -61,16 +62,12 @@ class ChangeRequest:
     """The fields of the request, and its operator."""
 
     fields: BodyFields
-    operator: str
-
-    @property
-    def by(self) -> Actor:
-        return Actor(self.operator, "http")
+    by: Actor
 
 
 async def read_change(request: Request, settings: ApiSettings, known: Iterable[str]) -> ChangeRequest:
     """Read a request that changes something. Refused without a token, from every caller."""
-    if not settings.token:
+    if not settings.token and PERSON not in request.scope:
         detail = (
             "this server has no token, but changes need one, also on this machine: "
             "set WAKEFUL_TOKEN, restart the server, and send Authorization: Bearer TOKEN"
@@ -82,7 +79,7 @@ async def read_change(request: Request, settings: ApiSettings, known: Iterable[s
         value = read_json(body, depth=DEPTH_LIMIT) if body.strip() else {}
     except InvalidEvent as error:
         raise bad_body(str(error), error.field or "body") from None
-    return ChangeRequest(only_known(value, known), operator_of(request))
+    return ChangeRequest(only_known(value, known), actor_of(request))
 
 
 def only_known(value: Any, known: Iterable[str], *, inside: str = "") -> BodyFields:
@@ -104,11 +101,19 @@ def bad_body(detail: str, field: str) -> Problem:
 
 def sender_of(request: Request, settings: ApiSettings) -> Actor:
     """The actor of a request that needs no token: a server without one accepts it from programs on this machine."""
-    return Actor(operator_of(request, UNNAMED if settings.token else NEIGHBOUR), "http")
+    return actor_of(request, UNNAMED if settings.token else NEIGHBOUR)
+
+
+def actor_of(request: Request, unnamed: str = UNNAMED) -> Actor:
+    """The author of a change. A personal token proves who it is. The shared one only shows permission, so the request itself names
+    the operator.
+    """
+    person = request.scope.get(PERSON)
+    return Actor(operator_of(request, unnamed), "http") if person is None else Actor(person, "http", proved=True)
 
 
 def operator_of(request: Request, unnamed: str = UNNAMED) -> str:
-    """The name that a change is recorded under. The token only shows permission, so the request itself names the operator."""
+    """The name that a request claims."""
     given = request.headers.get(OPERATOR, "").strip()
     if not given:
         return unnamed

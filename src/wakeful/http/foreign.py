@@ -38,6 +38,20 @@ def problem_of_page(headers: Mapping[bytes, bytes], own: frozenset[bytes]) -> Pr
     return Problem(403, detail, kind="foreign-page", title="Pages of other servers may not call this one", field=field)
 
 
+def problem_of_form(headers: Mapping[bytes, bytes], own: frozenset[bytes]) -> Problem | None:
+    """As `problem_of_page`, for a form of our own page that needs no token. A page that sends no referrer sends no origin with its
+    forms either: then only the browser's word about the site counts.
+    """
+    if headers.get(b"origin") == b"null" and headers.get(b"sec-fetch-site", b"same-origin") in {
+        b"same-origin",
+        b"none",
+    }:
+        return None
+    if headers.get(b"sec-fetch-site", b"same-origin") not in {b"same-origin", b"none"}:
+        return problem_of_page({**headers, b"sec-fetch-site": b"cross-site"}, own)
+    return problem_of_page(headers, own)
+
+
 def refuse_forms(headers: Headers) -> None:
     """Refuse a change that is not JSON, because it could be a form of a foreign page. With an empty body, the Authorization header is
     enough: a browser does not send that without asking first either.

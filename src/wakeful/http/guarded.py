@@ -12,12 +12,19 @@ from collections.abc import Iterable
 from wakeful.http.problem import Problem
 from wakeful.http.security import ApiSettings
 from wakeful.stores.guards import LOCK, known, read_guards
+from wakeful.stores.request import Actor
 
 
-async def refuse_other_apps(settings: ApiSettings, apps: Iterable[str], *, people: bool = False) -> None:
+async def refuse_other_apps(settings: ApiSettings, apps: Iterable[str], by: Actor, *, people: bool = False) -> None:
     """Raise 403 if one of these apps is guarded by tokens that this server does not have, or, for decisions of `people` only, if it is
-    locked. Nothing was changed.
+    locked. Nothing was changed. A person with a token decides about the app whose person it is, and about no other.
     """
+    if by.proved:
+        for app in apps:
+            if app != settings.app:
+                detail = f"this is the token of {by.name}, who is a person of app {settings.app}, but the item belongs to app {app}"
+                raise Problem(403, detail, kind="other-token", title="The token is not that of the app")
+        return
     guards = await read_guards(settings.guarded) if settings.guarded is not None else []
     locked = {name for name, hashed in guards if hashed == LOCK}
     guarded = {name for name, hashed in guards if people or hashed != LOCK}

@@ -1,7 +1,7 @@
 """Who may use the API: requests for a known Host that no foreign page sent, with the token if one is set.
 
-Host ──► Origin, Sec-Fetch-Site ──► the token, or else a program on this machine
-                                └─► webhooks and health, without a token
+Host ──► Origin, Sec-Fetch-Site ──► the token, or that of a person, or else a program on this machine
+                                └─► webhooks, links to approvals and health, without a token
 
 The Host check keeps a web page from reaching a server on its visitor's own machine by a name that resolves to 127.0.0.1 (DNS
 rebinding): such a request has the page's name as its Host. It proves nothing about the sender: a program that is not a browser can
@@ -20,8 +20,17 @@ from wakeful import settings as environment
 from wakeful.errors import ConfigError
 from wakeful.http import foreign
 from wakeful.http.body import BODY_LIMIT
-from wakeful.http.callers import Tokens, address_of, is_of_a_proxy, problem_of_stranger
+from wakeful.http.callers import (
+    PERSON,
+    PersonalTokens,
+    Tokens,
+    address_of,
+    is_of_a_proxy,
+    problem_of_stranger,
+    token_in,
+)
 from wakeful.http.problem import Problem
+from wakeful.resources.approval_links import PATH
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.tokens import refuse_weak
 from wakeful.triggers.webhook import TAKEN
@@ -57,6 +66,10 @@ class ApiSettings:
     """Paths that need no token because they verify their callers themselves, such as signed webhooks."""
     guarded: ReadsDatabase | None = None
     """Decisions about a guarded app need a token of that app. None: no app is guarded."""
+    people: PersonalTokens | None = None
+    """The people whose tokens are valid too. None: the app has none."""
+    app: str | None = None
+    """The app whose people they are."""
 
     def __post_init__(self) -> None:
         if self.token:
@@ -104,6 +117,7 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
         self._app = app
         self._tokens = Tokens(settings.token, settings.next_token)
+        self._people = settings.people
         self._open_paths = settings.open_paths
         bound = _name(settings.host)
         address = _address(bound)
@@ -140,15 +154,16 @@ class Guard:
                 passed_on = name
         host = headers.get(b"host")
         problem = None if host in self._known else self._problem_of_host(host)
-        if problem is None and (b"origin" in headers or b"sec-fetch-site" in headers):
-            problem = foreign.problem_of_page(headers, self._origins)
         path = path_of(scope)
-        if problem is not None or path in self._open_paths:
+        is_link = path.startswith(PATH)
+        if problem is None and (b"origin" in headers or b"sec-fetch-site" in headers):
+            problem = self._problem_of_page(scope, headers, is_link=is_link)
+        if problem is not None or is_link or path in self._open_paths:
             return problem
         authorization = headers.get(b"authorization")
-        if self._tokens.exist:
-            is_known = self._tokens.has(authorization)
-        else:
+        scope.pop(PERSON, None)  # of a server around this one
+        is_known = self._tokens.has(authorization) or self._is_person(scope, authorization)
+        if not is_known and not self._tokens.exist:
             local_name = self._known.get(headers[b"host"]) or is_loopback(_name(headers[b"host"].decode("latin-1")))
             problem = problem_of_stranger(scope, passed_on, local_name=local_name, webhooks=self._open_paths)
             is_known = problem is None
@@ -159,6 +174,22 @@ class Guard:
             return None
         problem = problem or self._tokens.refusal(authorization, scope)
         return _nothing_here() if problem.status != 429 and _is_astray(scope, path) else problem
+
+    def _problem_of_page(self, scope: Scope, headers: dict[bytes, bytes], *, is_link: bool) -> Problem | None:
+        """A person opens a link to an approval from any page, such as that of a mail program: it only shows something."""
+        if not is_link:
+            return foreign.problem_of_page(headers, self._origins)
+        if scope.get("method") in {"GET", "HEAD"}:
+            return None
+        return foreign.problem_of_form(headers, self._origins)
+
+    def _is_person(self, scope: Scope, authorization: bytes | None) -> bool:
+        """Whether the token is that of a person, whose name is then noted."""
+        given = token_in(authorization)
+        person = None if self._people is None or not given else self._people.person_of(given)
+        if person is not None:
+            scope[PERSON] = person
+        return person is not None
 
     def _is_of_a_proxy(self, name: bytes) -> bool:
         if is_of_a_proxy(name):

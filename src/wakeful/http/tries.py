@@ -42,7 +42,8 @@ class AttemptWindow:
 class WrongTries:
     """Recent wrong tokens by address. `wrong` counts all since the start, `slowed` those answered with 429."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic, *, what: str = "token") -> None:
+        self._what = what
         self.wrong = 0
         self.slowed = 0
         self._now = now
@@ -60,18 +61,18 @@ class WrongTries:
         self.wrong += 1
         wait = window.take(now)
         if not wait:
-            self._say("a wrong token was refused", now, address=who, within_a_minute=len(window.times))
+            self._say(f"a wrong {self._what} was refused", now, address=who, within_a_minute=len(window.times))
             return wait
         self.slowed += 1
         if not window.told:
             window.told = True
-            self._say("wrong tokens from this address now get 429", now, address=who, seconds=round(wait))
+            self._say(f"wrong {self._what}s from this address now get 429", now, address=who, seconds=round(wait))
         return wait
 
     def _say(self, words: str, now: float, **fields: object) -> None:
         """Log a line, limited in number: a stranger with many addresses must not fill the log."""
         if not self._lines.take(now):
-            logger_of(part="http").warning(words, **fields, wrong_tokens=self.wrong)
+            logger_of(part="http").warning(words, **fields, **{f"wrong_{self._what}s": self.wrong})
 
 
 def group_of(address: str | None) -> str:

@@ -174,7 +174,7 @@ class Door:
         """What becomes of the event for one agent, by policy. Answers other than "allow" are added to `decisions`."""
         agent, event = facts.agent, facts.event
         loop = self._loop(facts, chain) if chain is not None else None
-        judgement = self._policies.judge(facts) if judged and loop is None else UNRULED
+        judgement = self._policies.judge_admission(facts) if judged and loop is None else UNRULED
         decision = judgement.decision
         decisions += [(agent, one) for one in judgement.watched]
         if decision.broken:

@@ -6,11 +6,14 @@ by an older version is refused by the transaction that would begin it; this proc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from wakeful.errors import ConfigError
 from wakeful.model import OWN_AGENTS, Decision
-from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, Facts, Rule, judge
+from wakeful.policy.asking import Ask, asks_of
+from wakeful.policy.decide import ALLOWED, DEFAULT_RULES, AdmissionFacts, Facts, Rule, judge
 from wakeful.policy.judgement import Judgement
 from wakeful.policy.text import Policy, read_policy
 from wakeful.stores.transaction import Fetcher
@@ -47,6 +50,23 @@ class Policies:
             return Judgement(Decision("deny", "policy", reason, version=self.version or "", broken=True), self.version)
         return judge(facts, self._rules(), self.policy)
 
+    def judge_admission(self, facts: AdmissionFacts) -> Judgement:
+        """As judge, for an event that is about to become a run. If rules ask, the decision carries whose yes each of them wants."""
+        judgement = self.judge(facts)
+        asks = asks_of(judgement, facts, self.policy)
+        if not asks:
+            return judgement
+        counted = tuple(
+            replace(one, decision=with_asks(one.decision, [asks[one.rule]])) if one.rule in asks else one
+            for one in judgement.counted
+        )
+        static = [asks[rule] for rule in judgement.asks]
+        return replace(judgement, decision=with_asks(judgement.decision, static), counted=counted)
+
+    def redacted(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments of an action, by name, without the values that the policy in force redacts."""
+        return arguments if self.policy is None else self.policy.redacted(arguments)
+
     def presume(self, policy: Policy) -> None:
         """Judge by this policy as long as none is in force: that of a process which only sends events before any worker has started."""
         if self.version is None:
@@ -67,6 +87,17 @@ class Policies:
                 unreadable = str(error)
         self.policy, self.version, self._unreadable = policy, version, unreadable
         return True
+
+
+def with_asks(decision: Decision, asks: Sequence[Ask]) -> Decision:
+    """The decision with whose yes it wants. If it cannot be told who may not approve, it denies."""
+    if decision.answer != "ask":
+        return decision
+    unknown = next((one for one in asks if one.unknown is not None), None)
+    if unknown is not None:
+        reason = f"{unknown.reason}; who may not approve is unknown: {unknown.unknown}"
+        return replace(decision, answer="deny", rule=unknown.rule, reason=reason)
+    return replace(decision, asks=tuple(asks))
 
 
 UNRULED = Judgement(ALLOWED)

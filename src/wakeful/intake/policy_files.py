@@ -30,7 +30,7 @@ def policy_alarm(app: str) -> str:
     return f"policy/{app}"
 
 
-def files_of(given: Any, *, caller: str, where: str) -> tuple[Path, ...]:
+def files_of(given: Any, *, caller: str, where: str, option: str = "policy") -> tuple[Path, ...]:
     """The files of `App(policy=…)`: one or a list, relative to the file that declares the app. ConfigError for anything else."""
     if given is None:
         return ()
@@ -40,24 +40,25 @@ def files_of(given: Any, *, caller: str, where: str) -> tuple[Path, ...]:
         or not named
         or not all(isinstance(one, str | Path) and str(one) for one in named)
     ):
-        message = f'{where}: policy must be a file or a list of files, like "policy.yaml", not {given!r}'
+        files = "a file or a list of files" if option == "policy" else "a file"
+        message = f'{where}: {option} must be {files}, like "{option}.yaml", not {given!r}'
         raise ConfigError(message)
     folder = Path(caller).parent if Path(caller).is_file() else Path()
     return tuple(folder / one for one in named)
 
 
-def read_files(files: Sequence[Path]) -> list[tuple[str, str]]:
+def read_files(files: Sequence[Path], *, what: str = "policy") -> list[tuple[str, str]]:
     """The name and the text of each file. ConfigError for a file that cannot be read."""
     texts = []
     for file in files:
         try:
             content = file.read_bytes()
             if len(content) > LARGEST:
-                message = f"policy {file}: it has {len(content):,} bytes, and a policy has at most {LARGEST:,}"
+                message = f"{what} {file}: it has {len(content):,} bytes, and a {what} has at most {LARGEST:,}"
                 raise ConfigError(message)
             texts.append((file.name, content.decode()))
         except (OSError, UnicodeError) as error:
-            message = f"policy {file}: the file cannot be read: {error}"
+            message = f"{what} {file}: the file cannot be read: {error}"
             raise ConfigError(message) from None
     return texts
 
@@ -76,7 +77,9 @@ class PolicyFiles(Service):
         known: Callable[[], Known],
         *,
         alarm: Callable[[str, str], None],
+        people: Callable[[], object] = lambda: None,
     ) -> None:
+        """`people`: which people are in force. If they change, the files are checked again, since rules name people."""
         super().__init__()
         self._app = app
         self._files = files
@@ -84,7 +87,8 @@ class PolicyFiles(Service):
         self._store = store
         self._known = known
         self._alarm = alarm
-        self._read: list[tuple[str, str]] | None = None  # the texts that were read last, good or not
+        self._people = people
+        self._read: tuple[list[tuple[str, str]], object] | None = None  # the texts that were read last, good or not
         self._told: str | None = None
 
     async def begin(self) -> None:
@@ -110,9 +114,9 @@ class PolicyFiles(Service):
         if not self._files:
             return
         texts = await asyncio.to_thread(read_files, self._files)
-        if texts == self._read:
+        if (texts, self._people()) == self._read:
             return
-        self._read = texts
+        self._read = (texts, self._people())
         policy = read_policy(texts, self._known())
         applied = await self._store.do(
             ApplyPolicy(self._app, policy.version, texts, only_unseen=True, by=Actor("policy file", "worker"))

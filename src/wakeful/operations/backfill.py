@@ -201,7 +201,7 @@ async def fill(
             break
     if not seen:  # the operator's request is recorded all the same
         words = bulk.words(0, note)
-        await store.do(RecordOperation(by.name, bulk.verb, bulk.app, bulk.subject, words, by.way))
+        await store.do(RecordOperation(by.name, bulk.verb, bulk.app, bulk.subject, words, by.way, by.proved))
     return outcome
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wakeful.clock import Microseconds
+from wakeful.clock import Clock, Microseconds
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.execution.actions import Action, action_named, find_action
 from wakeful.execution.data import read_data
 from wakeful.execution.state import refuse_misfit
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
+from wakeful.intake.people_files import read_file
 from wakeful.intake.policies import Policies
 from wakeful.model import Decision, Flow
 from wakeful.policy.decide import AdmissionFacts, Rule
 from wakeful.policy.loops import ChainLimits
+from wakeful.policy.people import PeopleText
 from wakeful.stores.stored import EventToFeed
 from wakeful.stores.transaction import Fetcher
 
@@ -39,9 +41,24 @@ class Declared:
         return self._app.agents
 
     @property
+    def names(self) -> frozenset[str]:
+        """The names of the agents that a policy may name."""
+        return frozenset(self._app.agents)
+
+    @property
+    def people(self) -> PeopleText | None:
+        """The people of `App(people=…)`; None if the app has no such file. Raises ConfigError."""
+        return None if self._app.people is None else read_file(self._app.people)
+
+    @property
     def rules(self) -> Sequence[Rule]:
         """The rules of `App(rules=…)`, and Wakeful's own."""
         return self._app.rules
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock of the app; None: that of the system."""
+        return self._app.clock
 
     @property
     def chains(self) -> ChainLimits:
@@ -114,6 +131,6 @@ def _judge(
 ) -> Callable[[EventToFeed], Decision]:
     def ask(event: EventToFeed) -> Decision:
         told = from_envelope(event.envelope or "{}")
-        return policies.judge(AdmissionFacts(app, agent, owner, told, now, chains.chain(told))).decision
+        return policies.judge_admission(AdmissionFacts(app, agent, owner, told, now, chains.chain(told))).decision
 
     return ask

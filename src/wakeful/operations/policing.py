@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.policy.text import Policy, read_policy
+from wakeful.execution.actions import parameters_by_action
+from wakeful.policy.text import Known, Policy, read_policy
 from wakeful.stores.known import known_apps
 from wakeful.stores.reads import ReadsDatabase
+from wakeful.stores.verbs.persons import people_of
+
+if TYPE_CHECKING:
+    from wakeful.operations.declared import Declared
+
+Groups = Mapping[str, Collection[str]]  # of each person
 
 
-def read_text(text: str, file: str) -> Policy:
+def read_text(text: str, file: str, known: Known | None = None) -> Policy:
     """The policy of one file. PolicyError has everything that is wrong with it."""
-    return read_policy([(file, text)])
+    return read_policy([(file, text)], known)
+
+
+def known_by(code: Declared | None, people: Groups | None) -> Known:
+    """The names that the code of an app declares, and its people, as far as they are known here."""
+    if code is None:
+        return Known(people=people)
+    return Known(code.names, parameters_by_action(), people)
+
+
+async def groups_in_force(reads: ReadsDatabase, app: str) -> Groups:
+    """The people of an app in the store, each with their groups; empty if it has none."""
+    return {one.name: one.groups for one in (await people_of(reads.database, app)).values()}
 
 
 async def app_meant(reads: ReadsDatabase, app: str | None) -> str:

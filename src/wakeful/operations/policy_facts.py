@@ -1,7 +1,8 @@
 """Facts about stored events and effects, rebuilt from the store and, if it is there, the app's code.
 
 The store has the event, the run, the action and its arguments by position. Only the code has the names of the parameters, the
-risk of an action, the owner of an agent and the rules of `App(rules=…)`. Facts of a run (`run.facts`) are not stored.
+risk of an action, the owner of an agent and the rules of `App(rules=…)`. Of the facts of a run (`run.facts`)
+only the last ones are stored, and not those at the time of an effect.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 PAYLOAD_REMOVED = "the payload of the event was removed"
 UNNAMED = "arguments by position have no names without the app's code"
 RISK = "the risk of the action is not known without the app's code"
-RUN_FACTS = "facts of the run are not stored"
+RUN_FACTS = "facts of the run at that time are not stored"
 DENIED = "the effect was denied, and the arguments of denied effects are not stored"
 COUNTED = "a rule with over: depends on what was counted then"
 UNKNOWN_RISK = "low"  # of an action whose code is not there; RISK says so

@@ -92,6 +92,7 @@ class ChannelLane(Service):
         self._one_at_a_time = asyncio.Lock()
         self._token: int | None = None
         self._unsaved: list[Delivered] = []
+        self._singly = 0  # how many messages are still taken one by one, after they could not be delivered together
         self._stopping = False
         self.delivered = 0
 
@@ -114,6 +115,7 @@ class ChannelLane(Service):
             if lane.busy:
                 return LOOK_ANYWAY_EVERY if self._time_passes else None
             if not lane.deliveries and not lane.lost:
+                self._singly = 0
                 return self._rest(lane.next_due)
             self._unsaved = await self._deliver(lane.deliveries)
 
@@ -138,37 +140,31 @@ class ChannelLane(Service):
             self.log.warning("the channel did not close", error=f"{type(error).__name__}: {words_of(error)}")
 
     async def _work(self) -> Lane:
-        most = 0 if self._stopping else self._handling.most
+        most = 0 if self._stopping else 1 if self._singly else self._handling.most
         request = WorkLane(self._app, self._channel_name, self._process(), most, self._token, self._unsaved)
         try:
             lane = await self._store.do(request)
         except ClaimLost:  # this process was declared dead: another one owns the lane and delivers all of it again
-            self._token, self._unsaved = None, []
+            self._token, self._unsaved, self._singly = None, [], 0
             raise
         self._token, self._unsaved = lane.token, []
         return lane
 
     async def _deliver(self, deliveries: Sequence[Delivery]) -> list[Delivered]:
-        """Deliver all at once. If that fails and there are several, deliver one by one up to the first that must wait."""
+        """Deliver all at once. If that fails and there are several, each is taken again and delivered by itself, up to the first that
+        must wait: what is halted meanwhile is not taken.
+        """
         if not deliveries:
             return []
+        self._singly = max(0, self._singly - 1)
         error = await self._hand_over(deliveries)
         if error is None:
             await self._went_out(deliveries)
             return [self._arrived(one) for one in deliveries]
         if len(deliveries) == 1:
             return [await self._after(deliveries[0], error)]
-        results: list[Delivered] = []
-        for one in deliveries:
-            error = await self._hand_over([one])
-            if error is None:
-                await self._went_out([one])
-                results.append(self._arrived(one))
-            else:
-                results.append(await self._after(one, error))
-            if results[-1].state == "pending":
-                break
-        return results
+        self._singly = len(deliveries)
+        return []
 
     async def _hand_over(self, deliveries: Sequence[Delivery]) -> BaseException | None:
         try:

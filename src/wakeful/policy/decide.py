@@ -135,12 +135,14 @@ def _judgement(
 ) -> Judgement:
     enforced = [one for one in opinions if one.mode == "enforce"]
     asks = {one.rule for one in enforced if one.answer == "ask"}
+    holds = {one.rule for one in enforced if one.answer == "hold"}
     return Judgement(
         strictest(enforced) if enforced else _default(facts, version).decision,
         version,
         tuple(sorted(counted, key=_rule_of)) if counted else (),
         in_order(one for one in opinions if one.mode == "watch") if len(enforced) < len(opinions) else (),
         tuple(sorted(asks)) if asks else (),
+        tuple(sorted(holds)) if holds else (),
         is_default=not enforced,
     )
 

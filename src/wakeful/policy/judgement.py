@@ -34,7 +34,9 @@ class Judgement:
     counted: tuple[Counted, ...] = ()
     watched: tuple[Decision, ...] = ()  # of rules with mode: watch; recorded, not applied
     asks: tuple[str, ...] = ()  # the ids of all rules that apply and ask: each wants its own yes
+    holds: tuple[str, ...] = ()  # the same, of rules that hold
     is_default: bool = False  # no rule applied
+    grants: tuple[str, ...] = ()  # that serve it if the final answer is "ask", in this order
 
     def final(self, over: Collection[str]) -> Decision:
         """The decision, if the counted rules with these ids are beyond their counts."""
@@ -45,12 +47,19 @@ class Judgement:
 
     def asking(self, over: Collection[str]) -> tuple[str, ...]:
         """`asks`, with the counted rules that are beyond their counts."""
+        return self._with(self.asks, "ask", over)
+
+    def holding(self, over: Collection[str]) -> tuple[str, ...]:
+        """`holds`, with the counted rules that are beyond their counts."""
+        return self._with(self.holds, "hold", over)
+
+    def _with(self, rules: tuple[str, ...], answer: Answer, over: Collection[str]) -> tuple[str, ...]:
         more = [
             one.rule
             for one in self._beyond(over)
-            if one.decision.answer == "ask" and one.decision.mode == "enforce" and one.rule not in self.asks
+            if one.decision.answer == answer and one.decision.mode == "enforce" and one.rule not in rules
         ]
-        return tuple(sorted((*self.asks, *more))) if more else self.asks
+        return tuple(sorted((*rules, *more))) if more else rules
 
     def watching(self, over: Collection[str]) -> tuple[Decision, ...]:
         """`watched`, with the counted rules that are beyond their counts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast, get_args
 
@@ -50,13 +50,13 @@ _REDACT = re.compile(r"arguments(?:\.[A-Za-z_][A-Za-z0-9_-]*)+")
 
 @dataclass(frozen=True)
 class Known:
-    """The names that exist in the app: its agents, the parameters of its actions, and the people of its groups (None:
-    not known).
+    """The names that exist in the app: its agents, the parameters of its actions, and its people, each with their groups. None:
+    not known. An app without people has an empty map.
     """
 
-    agents: frozenset[str]
-    actions: Mapping[str, frozenset[str]]
-    groups: Mapping[str, frozenset[str]] | None = None
+    agents: frozenset[str] | None = None
+    actions: Mapping[str, frozenset[str]] | None = None
+    people: Mapping[str, Collection[str]] | None = None
 
 
 def read_files(
@@ -87,7 +87,8 @@ def _file(node: Node, problems: Problems) -> Fields | None:
 
 def _redact(fields: Fields, known: Known | None, problems: Problems) -> list[str]:
     found = fields.texts("redact") if fields.node("redact") is not None else None
-    parameters = None if known is None else frozenset().union(*known.actions.values())
+    actions = None if known is None else known.actions
+    parameters = None if actions is None else frozenset().union(*actions.values())
     for one in found or ():
         if not _REDACT.fullmatch(one.text):
             problem = f'redact: "{one.text}" is not a path of arguments: write it like arguments.card or arguments.card.number'
@@ -220,11 +221,12 @@ class _RuleReader:
         """The parameters of all actions that a rule may be about; None if they are not known."""
         if at == "schedule":
             return frozenset(SCHEDULE_ARGUMENTS)
-        if self.known is None:
+        actions = None if self.known is None else self.known.actions
+        if actions is None:
             return None
         chosen = next((one for one in selectors if one.name == "action"), None)
-        fitting = [held for name, held in self.known.actions.items() if chosen is None or chosen.fits(name)]
-        return frozenset().union(*(fitting or self.known.actions.values()))  # if none fits, that is a problem by itself
+        fitting = [held for name, held in actions.items() if chosen is None or chosen.fits(name)]
+        return frozenset().union(*(fitting or actions.values()))  # if none fits, that is a problem by itself
 
     def _expression(
         self, fields: Fields, name: str, at: Place | None, selectors: Sequence[Selector], *, boolean: bool
@@ -263,29 +265,32 @@ class _RuleReader:
             self._escalations(inner, within),
         )
         people = self._people(by)
+        place = (inner.node("of") or inner.node("by") or table).place
         if people is not None and approve.of > people:
-            place = (inner.node("of") or inner.node("by") or table).place
             names = " and ".join(approve.by)
             self.problems.add(place, f"of: {approve.of} must approve, but the number of people in {names} is {people}")
+        elif approve.of > 1 and self.known is not None and self.known.people is not None and not self.known.people:
+            problem = (
+                f"of: {approve.of} must approve, but the app has no people, and only votes of people with a token of their own "
+                'count here: name them with App(people="people.yaml")'
+            )
+            self.problems.add(place, problem)
         return approve, not_by
 
     def _people(self, named: Sequence[Scalar] | None) -> int | None:
-        """How many people these groups have; None if that is not known. A name may also be that of a person."""
-        groups = None if self.known is None else self.known.groups
-        if groups is None or named is None:
+        """How many people these names stand for, each a group or a person; None if that is not known."""
+        people = None if self.known is None else self.known.people
+        if not people or named is None:
             return None
-        everyone = frozenset().union(*groups.values())
-        people: set[str] = set()
-        for one in named:
-            if one.text in groups:
-                people |= groups[one.text]
-            elif one.text in everyone:
-                people.add(one.text)
-            else:
-                guess = did_you_mean(one.text, [*groups, *everyone])
-                self.problems.add(one.place, f'there is no group or person "{one.text}".{guess}')
-                return None
-        return len(people)
+        groups = {group for held in people.values() for group in held}
+        unknown = [one for one in named if one.text not in groups and one.text not in people]
+        for one in unknown:
+            guess = did_you_mean(one.text, [*groups, *people])
+            self.problems.add(one.place, f'there is no group or person "{one.text}".{guess}')
+        if unknown:
+            return None
+        wanted = {one.text for one in named}
+        return sum(name in wanted or not wanted.isdisjoint(held) for name, held in people.items())
 
     def _escalations(self, fields: Fields, within: Microseconds) -> tuple[Escalation, ...]:
         found: list[Escalation] = []

@@ -117,27 +117,23 @@ class FileRule:
     where: str = ""  # FILE:LINE
     hides: tuple[Path, ...] = ()  # the paths whose values are not to be shown
     decision: Decision = field(init=False)
-    _type: Selector | None = field(init=False)
 
     def __post_init__(self) -> None:
         beyond = "" if self.over is None else f" (more than {self.over.most:,} within {written(self.over.within)})"
         reason = self.reason + beyond
         self.decision = Decision(self.answer, self.id, reason, self.version, mode=self.mode)
-        self._type = next((one for one in self.selectors if one.name == "type"), None)
 
     @property
     def expressions(self) -> list[RuleExpression]:
         """What is evaluated for every judgement."""
         return [one for one in (self.when, self.unless) if one is not None]
 
-    def may_fit(self, names: Mapping[str, str]) -> bool:
-        """Whether all selectors but that of the event's type fit."""
-        return all(one.name == "type" or one.fits(names.get(one.name, "")) for one in self.selectors)
+    def fits(self, names: Mapping[str, str]) -> bool:
+        """Whether all selectors fit."""
+        return all(one.fits(names.get(one.name, "")) for one in self.selectors)
 
     def opinion(self, given: Given) -> Decision | Counted | None:
-        """Its answer to facts that `may_fit`; None if it does not apply."""
-        if self._type is not None and not self._type.fits(given.values["event"].type):
-            return None
+        """Its answer to facts whose names it `fits`; None if it does not apply."""
         decision = self.decision
         if self.when is not None or self.unless is not None:
             failed, unknown = self._conditions(given)

@@ -25,7 +25,8 @@ from wakeful.policy.tree import Problems, read_tree
 
 __all__ = ["Known", "Policy", "PolicyError", "read_policy", "version_of"]
 
-MOST_KEPT = 4_096  # combinations of place, agent, action and risk, which are names in code
+MOST_KEPT = 4_096  # combinations of place, agent, action, risk and type of event
+MOST_SHARED = 256  # combinations of rules whose conditions are compiled together
 Candidates = tuple[tuple[FileRule, ...], Needs]
 
 
@@ -40,7 +41,7 @@ class PolicyError(ConfigError):
 class Policy:
     """The rules of all files, and the version of their text."""
 
-    __slots__ = ("_by_place", "_candidates", "_hides", "redact", "rules", "version")
+    __slots__ = ("_by_place", "_candidates", "_hides", "_needs", "redact", "rules", "version")
 
     def __init__(self, version: str, rules: Sequence[FileRule], redact: Sequence[str] = ()) -> None:
         self.version = version
@@ -51,21 +52,33 @@ class Policy:
         for rule in self.rules:
             self._by_place.setdefault(rule.at, []).append(rule)
         self._candidates: dict[tuple[str, ...], Candidates] = {}
+        self._needs: dict[tuple[FileRule, ...], Needs] = {}
 
     def candidates(self, facts: Facts) -> Candidates:
-        """The rules whose selectors fit, as far as the names in code go: only the event's type and the conditions are
-        left to look at. With them, what their conditions need.
+        """The rules whose selectors fit: only their conditions are left to look at. With them, what their conditions
+        need.
         """
         place, names = place_of(facts), names_of(facts)
+        names["type"] = facts.event.type
         key = (place, *names.values())
         found = self._candidates.get(key)
         if found is None:
-            rules = tuple(rule for rule in self._by_place.get(place, ()) if rule.may_fit(names))
-            found = rules, Needs.of(place, [one for rule in rules for one in rule.expressions])
+            rules = tuple(rule for rule in self._by_place.get(place, ()) if rule.fits(names))
+            found = rules, self._needs_of(place, rules)
             if len(self._candidates) >= MOST_KEPT:
                 self._candidates.clear()
             self._candidates[key] = found
         return found
+
+    def _needs_of(self, place: Place, rules: tuple[FileRule, ...]) -> Needs:
+        """Types of events may be many, but few differ in the rules that fit them: each of these is compiled once."""
+        needs = self._needs.get(rules)
+        if needs is None:
+            needs = Needs.of(place, [one for rule in rules for one in rule.expressions])
+            if len(self._needs) >= MOST_SHARED:
+                self._needs.clear()
+            self._needs[rules] = needs
+        return needs
 
     def rules_at(self, place: Place) -> Sequence[FileRule]:
         return self._by_place.get(place, ())
@@ -88,7 +101,7 @@ def _digest(content: bytes) -> str:
 
 def read_policy(texts: Sequence[tuple[str, str]], known: Known | None = None) -> Policy:
     """Read the files of a policy, each given as its name and its text. PolicyError has everything that is wrong with
-    them. `known`: the agents, actions and groups that exist; without it their names are not checked.
+    them. `known`: the agents, actions and people that exist; without it their names are not checked.
     """
     if not texts:
         raise PolicyError(["a policy needs at least one file"])

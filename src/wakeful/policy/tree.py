@@ -1,6 +1,7 @@
-"""The YAML of a policy as a tree in which every value knows its place, so that every mistake can be shown where it is.
+"""The YAML of a policy, or of another file of an app, as a tree in which every value knows its place, so that every mistake can be
+shown where it is.
 
-Only what a policy needs is read: maps with text keys, lists, and scalars. Anchors, aliases, tags and a second document
+Only what such a file needs is read: maps with text keys, lists, and scalars. Anchors, aliases, tags and a second document
 are refused, and so are maps that have a field twice. Nothing is constructed: a scalar keeps its text and its kind.
 """
 
@@ -124,7 +125,18 @@ class Table:
 Node = Scalar | Items | Table
 
 
-def read_tree(number: int, file: str, text: str, problems: Problems) -> Node | None:
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """What the file is, in messages: its noun, and how it begins."""
+
+    noun: str = "a policy"
+    begins: str = "policy: 1"
+
+
+POLICY = FileKind()
+
+
+def read_tree(number: int, file: str, text: str, problems: Problems, what: FileKind = POLICY) -> Node | None:
     """The tree of a file. None if it is empty or is not YAML; then the problem is added."""
     text = text.removeprefix("\ufeff")
     source = Source(number, file, _LINE.split(text))
@@ -136,7 +148,7 @@ def read_tree(number: int, file: str, text: str, problems: Problems) -> Node | N
         column = unreadable.start() - max((one.end() for one in _LINE.finditer(text, 0, unreadable.start())), default=0)
         problems.add(source.place(line, column), f"the character U+{ord(unreadable[0]):04X} is not allowed in YAML")
         return None
-    return _Builder(source, problems).build(text)
+    return _Builder(source, problems, what).build(text)
 
 
 @lru_cache(maxsize=1)
@@ -163,9 +175,10 @@ class _Open:
 class _Builder:
     """Makes a tree of the parser's events: no recursion, so that a text with many brackets is only a long text."""
 
-    def __init__(self, source: Source, problems: Problems) -> None:
+    def __init__(self, source: Source, problems: Problems, what: FileKind) -> None:
         self._source = source
         self._problems = problems
+        self._what = what
         self._open: list[_Open] = []
         self._root: Node | None = None
         self._documents = 0
@@ -183,7 +196,7 @@ class _Builder:
         except _Stop:
             return None
         if self._root is None:
-            self._problems.add(self._source.place(0, 0), "the file is empty: begin it with policy: 1")
+            self._problems.add(self._source.place(0, 0), f"the file is empty: begin it with {self._what.begins}")
         return self._root
 
     def _words(self, error: Any, line: int) -> str:
@@ -199,12 +212,14 @@ class _Builder:
         if kind == "DocumentStartEvent":
             self._documents += 1
             if self._documents > 1:
-                self._stop(place, "a second document begins here; a policy is one document")
+                self._stop(place, f"a second document begins here; {self._what.noun} is one document")
         if kind == "AliasEvent":
-            self._problems.add(place, "anchors and aliases are not allowed in a policy: write the value again")
+            self._problems.add(
+                place, f"anchors and aliases are not allowed in {self._what.noun}: write the value again"
+            )
             self._put(Scalar(place, "", "broken"))
         if getattr(event, "anchor", None) is not None and kind != "AliasEvent":
-            self._problems.add(place, "anchors and aliases are not allowed in a policy")
+            self._problems.add(place, f"anchors and aliases are not allowed in {self._what.noun}")
         if kind == "ScalarEvent":
             self._put(self._scalar(event, place))
         elif kind in ("SequenceStartEvent", "MappingStartEvent"):
@@ -221,7 +236,7 @@ class _Builder:
 
     def _check_tag(self, event: Any, place: Place) -> bool:
         if event.tag is not None:
-            self._problems.add(place, f"the tag {event.tag} is not allowed in a policy")
+            self._problems.add(place, f"the tag {event.tag} is not allowed in {self._what.noun}")
         return event.tag is None
 
     def _scalar(self, event: Any, place: Place) -> Scalar:

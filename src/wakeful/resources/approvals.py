@@ -1,6 +1,8 @@
-"""Approvals: questions that runs ask people, and the answers.
+"""Approvals: what runs ask people, and the answers. A run asks a question, or a rule of the policy asks whether an effect may happen or
+a run may begin.
 
 answer   ANSWER is JSON, @file or - for standard input; also yes or no, a number, and unquoted text if text is expected
+link     a URL with which one person answers, once (approval_links.py)
 """
 
 from __future__ import annotations
@@ -10,24 +12,38 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from wakeful.clock import to_text
 from wakeful.errors import NotFound, Persistent, did_you_mean
 from wakeful.model import ApprovalKind, ApprovalState
 from wakeful.operations.answering import answer_approval, understand, which_stands
 from wakeful.operations.shape import expected, misfits
+from wakeful.resources import approval_links
 from wakeful.resources.declare import Column, Listing, Page, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
-from wakeful.resources.fields import About, AsJson, MomentOrNone
+from wakeful.resources.fields import About, AsJson, Count, Moment, MomentOrNone
 from wakeful.resources.parameters import After, Limit, Param, Typed
 from wakeful.resources.refusals import Refused
 from wakeful.resources.shown import AnyJson
 from wakeful.resources.words import Look, clock_time, in_json, line, plain, plain_lines
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX
+from wakeful.stores.verbs.votes import VoteRefused
 
 KNOWN_FOR_GUESSES = 100
 
 
-class Approval(TypedDict):
-    """A question that a run asks a person, and the answer."""
+class Vote(TypedDict):
+    """What one person said."""
+
+    by: str
+    answer: bool
+    proved: Annotated[bool, About("By a personal token; otherwise the name is only claimed")]
+    counts: Annotated[bool, About("false: it was about other arguments")]
+    note: str | None
+    at: Moment
+
+
+class AskedFor(TypedDict):
+    """A row of the queries about approvals: an approval without its votes."""
 
     id: Annotated[str, About("Id of the approval", example="7e9ff74fcc8daf7d332145b62e")]
     app: str
@@ -43,8 +59,24 @@ class Approval(TypedDict):
     asked_at: MomentOrNone
     due_at: Annotated[MomentOrNone, About("When the run stops waiting")]
     answered_at: MomentOrNone
-    kind: Annotated[ApprovalKind, About("question: a run asks. run: whether a run may begin")]
+    kind: Annotated[
+        ApprovalKind, About("question: a run asks. effect: whether an effect may happen. run: whether a run may begin")
+    ]
     rule: Annotated[str | None, About("The rule of the policy that asks")]
+    action: Annotated[str | None, About("Of an effect: the action that would be called")]
+    arguments: Annotated[
+        dict[str, Any] | None, AsJson(), About("Of an effect: its arguments by parameter, without what `redact` hides")
+    ]
+    digest: Annotated[str | None, About("Of an effect: what exactly is approved. Give it back with the answer")]
+    of: Annotated[Count, About("How many people must agree")]
+    by: Annotated[list[str] | None, AsJson(), About("The groups and people who may answer; null: anybody")]
+    effect: Annotated[str | None, About("The effect that waits for it")]
+
+
+class Approval(AskedFor):
+    """What a run asks a person, and the answer."""
+
+    votes: Annotated[list[Vote], About("One for each person; the first no ends it")]
 
 
 class Answered(TypedDict):
@@ -53,6 +85,9 @@ class Answered(TypedDict):
     id: str
     run: str
     answer: AnyJson
+    state: Annotated[ApprovalState, About("open: more people must agree")]
+    votes: Annotated[int, About("How many people agree by now")]
+    of: Annotated[int, About("How many must agree")]
 
 
 # reading
@@ -72,18 +107,42 @@ async def approvals(
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Approval]:
-    return await desk.reads.page(Approval, "page_of_approvals", state, limit=limit, after=after)
+    page = await desk.reads.page(AskedFor, "page_of_approvals", state, limit=limit, after=after)
+    return Page(await with_votes(desk, page.items), page.next)
+
+
+async def with_votes(desk: Desk, found: Sequence[AskedFor]) -> list[Approval]:
+    """Approvals with their votes. Only approvals of effects and runs have any."""
+    voted = [one["id"] for one in found if one["kind"] != "question"]
+    rows = await desk.reads.fetch_each("votes_of", [(one,) for one in voted]) if voted else []
+    votes = dict(zip(voted, rows, strict=True))
+    return [
+        Approval(**without_edit(one), votes=[vote_of(one, row) for row in votes.get(one["id"], ())]) for one in found
+    ]
+
+
+def without_edit(one: AskedFor) -> AskedFor:
+    """Edited arguments are a yes that a worker looks at; it stores what people may see of them."""
+    answer = one["answer"]
+    return {**one, "answer": True} if isinstance(answer, dict) and "edit" in answer and one["kind"] == "effect" else one
+
+
+def vote_of(one: AskedFor, row: Sequence[Any]) -> Vote:
+    voter, answer, proved, digest, note, at = row
+    counts = digest == (one["digest"] or "")
+    return Vote(by=voter, answer=answer == "true", proved=bool(proved), counts=counts, note=note, at=str(to_text(at)))
 
 
 async def find(desk: Desk, identifier: str) -> Approval | None:
     """One approval by its id or a prefix of it. Raises NotFound if several match."""
     upper = identifier + (LAST_CHARACTER if len(identifier) >= SHORTEST_PREFIX else "\x01")
-    found = await desk.reads.rows(Approval, "find_approvals", identifier, upper)
+    found = await desk.reads.rows(AskedFor, "find_approvals", identifier, upper)
     exact = next((one for one in found if one["id"] == identifier), None)
     if exact is None and len(found) > 1:
         message = f"{identifier} matches more than one approval: give more characters"
         raise NotFound(message)
-    return exact or (found[0] if found else None)
+    one = exact or (found[0] if found else None)
+    return None if one is None else (await with_votes(desk, [one]))[0]
 
 
 async def missing(desk: Desk, key: str) -> str:
@@ -124,11 +183,48 @@ def shown(one: Approval, look: Look) -> Printed:
     elif one["state"] == "open":
         if one["note"]:
             yield line(f"it was answered before, but {plain(one['note'])}", whole=whole)
-        yield line(f"expected: {plain(expected(one['schema']))}", whole=whole)
-        yield line(f"answer with `wakeful approvals answer {one['id'][:10]} ANSWER`", whole=whole)
+        if one["kind"] == "question":
+            yield line(f"expected: {plain(expected(one['schema']))}", whole=whole)
+            yield line(f"answer with `wakeful approvals answer {one['id'][:10]} ANSWER`", whole=whole)
+            return
+        yield from terms_shown(one, whole=whole)
+        short = one["id"][:10]
+        yield line(f"answer with `wakeful approvals approve {short}` or `wakeful approvals deny {short}`", whole=whole)
+
+
+def terms_shown(one: Approval, *, whole: bool) -> Printed:
+    """What would happen, who may answer, and who has."""
+    if one["action"]:
+        yield line(f"action: {plain(one['action'])}  digest: {one['digest']}", whole=whole)
+        for name, value in (one["arguments"] or {}).items():
+            yield line(f"  {plain(name)} = {in_json(value)}", whole=whole)
+    if one["of"] > 1:
+        yield line(f"{one['of']} people must agree", whole=whole)
+    for vote in one["votes"]:
+        said = "yes" if vote["answer"] else "no"
+        voided = "" if vote["counts"] else ", about other arguments: does not count"
+        proof = "" if vote["proved"] else " (name only claimed)"
+        yield line(f"{plain(vote['by'])}{proof} said {said} at {clock_time(vote['at'])}{voided}", whole=whole)
 
 
 # answering
+
+Digest = Annotated[
+    str | None,
+    Param(
+        "digest of what you saw, as shown by `show`; refused if it is about something else by now",
+        about="`digest` of the approval that was seen; refused with 409 if it is about something else by now",
+        metavar="DIGEST",
+    ),
+]
+Arguments = Annotated[
+    Any,
+    Param(
+        "JSON with the arguments to change, by parameter",
+        about="edited arguments, by parameter; those that are not given stay as they are",
+        metavar="JSON",
+    ),
+]
 
 Answer = Annotated[
     Any,
@@ -151,13 +247,64 @@ async def answer(desk: Desk, approval: Approval, *, answer: Answer) -> Answered 
     wrong = misfits(given, approval["schema"])
     if wrong:
         raise unfit(desk, approval, wrong)
+    return await store_answer(desk, approval, given)
+
+
+async def approve(
+    desk: Desk, approval: Approval, *, digest: Digest = None, arguments: Arguments = None
+) -> Answered | None:
+    """Say yes. With edited arguments, a worker checks them first, and then they are what is approved."""
+    refuse_other_kinds(approval, yes=True)
+    edited = read_arguments(arguments)
+    if edited is not None and approval["kind"] != "effect":
+        raise misfit("only an effect has arguments to edit")
+    return await store_answer(desk, approval, answer=True, digest=digest, arguments=edited)
+
+
+async def deny(desk: Desk, approval: Approval, *, digest: Digest = None) -> Answered | None:
+    """Say no. The first no ends it."""
+    refuse_other_kinds(approval, yes=False)
+    return await store_answer(desk, approval, answer=False, digest=digest)
+
+
+def refuse_other_kinds(approval: Approval, *, yes: bool) -> None:
+    if approval["state"] != "open":
+        raise too_late(approval)
+    if misfits(yes, approval["schema"]):
+        words = f"it wants more than yes or no: `wakeful approvals answer {approval['id'][:10]} ANSWER`"
+        raise misfit(words)
+
+
+def read_arguments(given: Any) -> dict[str, Any] | None:
+    """Edited arguments, by parameter."""
+    if given is not None and not isinstance(given, dict):
+        raise misfit('the arguments must be an object, by parameter, like {"amount": 80}')
+    return given
+
+
+async def store_answer(
+    desk: Desk, approval: Approval, answer: Any, *, digest: str | None = None, arguments: dict[str, Any] | None = None
+) -> Answered | None:
     try:
         begins = approval["run"] if approval["kind"] == "run" else None
-        stored = await answer_approval(desk.store, approval["id"], given, by=desk.by, note=desk.note, begins=begins)
+        stored = await answer_approval(
+            desk.store,
+            approval["id"],
+            answer,
+            by=desk.by,
+            note=desk.note,
+            begins=begins,
+            digest=digest,
+            arguments=arguments,
+        )
     except Persistent as error:
         raise misfit(str(error), wrong_call=False) from None
+    if stored is not None and stored.refused is not None:
+        raise vote_refused(approval, stored.refused)
     if stored is not None and stored.first:
-        return Answered(id=stored.id, run=stored.run, answer=given)
+        return Answered(
+            id=stored.id, run=stored.run, answer=answer, state=stored.state, votes=stored.votes, of=approval["of"]
+        )
     present = await find(desk, approval["id"])
     if present is None:
         return None
@@ -192,7 +339,30 @@ def too_late(approval: Approval) -> Refused:
     return Refused(which_stands(approval), kind="already-answered", title=title)
 
 
-def told(one: Answered) -> str:
+REFUSED_VOTES = {
+    "digest": ("plan-changed", "It is about something else by now", 409),
+    "person": ("not-allowed", "This person may not answer it", 403),
+    "arguments": ("answer-does-not-fit", "The answer does not fit the approval", 422),
+    "twice": ("already-answered", "One person, one vote", 409),
+    "expired": ("already-answered", "The approval is already answered or closed", 409),
+}
+
+
+def vote_refused(approval: Approval, refused: VoteRefused) -> Refused:
+    kind, title, status = REFUSED_VOTES[refused.kind]
+    return Refused(
+        f"approval {approval['id']}: {refused.words}. Nothing changed", kind=kind, title=title, status=status
+    )
+
+
+def told(one: Answered, _: Approval, given: Mapping[str, Any]) -> str:
+    if given.get("arguments") is not None:
+        more = f" Then {one['of'] - 1} more must agree." if one["of"] > 1 else ""
+        return f"approval {one['id']}: the arguments are edited. A worker checks them.{more}"
+    if one["state"] == "open":
+        left = one["of"] - one["votes"]
+        more = "1 more person" if left == 1 else f"{left} more people"
+        return f"approval {one['id']}: {one['votes']} of {one['of']} agree; {more} must agree."
     return f"approval {one['id']}: answered with {in_json(one['answer'])}. Run {one['run']} resumes."
 
 
@@ -230,7 +400,30 @@ RESOURCE = Resource(
             statuses=("422",),
             example={"answer": {"approved": True}, "note": "within the limit"},
         ),
+        Verb(
+            "approve",
+            approve,
+            "say yes to an effect or a run; it stays open until enough people agree",
+            says=told,
+            scope="answer",
+            person="approve an effect",
+            statuses=("403", "409", "422"),
+            example={"digest": "6a1f0c52c7b0d1a2e3f4b5c6d7", "note": "checked the invoice"},
+            several=True,
+        ),
+        Verb(
+            "deny",
+            deny,
+            "say no to an effect or a run; the first no ends it",
+            says=told,
+            scope="answer",
+            person="deny an effect",
+            statuses=("403", "409", "422"),
+            example={"note": "a duplicate"},
+            several=True,
+        ),
+        approval_links.VERB,
     ),
     more="ANSWER is JSON, @file or -; yes, no, a number, or plain text if text is expected.",
-    takes="approvals takes list, show and an ID, or answer, an ID and an ANSWER, like: wakeful approvals answer 3f2a91 yes",
+    takes="approvals takes list, show or link and an ID, approve or deny and IDs, or answer, an ID and an ANSWER, like: wakeful approvals answer 3f2a91 yes",
 )

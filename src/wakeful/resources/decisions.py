@@ -1,4 +1,6 @@
-"""Decisions: policy's stored answers. An answer is stored if it is not "allow", or if its rule only watches."""
+"""Decisions: policy's stored answers. An answer is stored if it is not "allow", if its rule only watches, or
+if a grant gave it.
+"""
 
 from __future__ import annotations
 
@@ -138,6 +140,6 @@ RESOURCE = Resource(
         less=("decided", "place"),
     ),
     show=Show(find=find, summary="show one decision", lines=shown),
-    more="An answer is stored if it is not allow, or if its rule only watches.",
+    more="An answer is stored if it is not allow, if its rule only watches, or if a grant gave it.",
     takes="decisions takes list, or show and an ID, like: wakeful decisions show 17",
 )

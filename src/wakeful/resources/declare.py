@@ -215,6 +215,7 @@ class Verb:
     statuses: tuple[str, ...] = ()  # further error statuses: "422"
     needs_app: Literal["no", "yes", "if named"] = "no"
     code: str | None = None  # what --app APP is for, if the code is only read
+    reads_code_for: str | None = None  # the parameter that needs the code: without --app, WAKEFUL_APP names it
     app_first: bool = False  # on the command line APP is the first argument, not the last
     logs: bool = False  # takes --log-level and --log-format, for the app's log
     paced: bool = False  # runs long, at a rate, and can be stopped: see `desk.course`
@@ -311,3 +312,5 @@ class Alias:
     noun: str
     verb: str
     without_key: str | None = None
+    or_option: tuple[str, ...] = ()  # options that stand for the key
+    instead: tuple[tuple[str, str, str], ...] = ()  # option, the verb that it selects, and its help

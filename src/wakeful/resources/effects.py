@@ -40,6 +40,7 @@ NEXT = {
     "staged": "It is called once its run has committed.",
     "intent": "It is in flight, or its process died; in that case it is settled before the handler runs again.",
     "retrying": "It was certainly not done; the call is retried.",
+    "waiting": "A rule asks: it waits for an approval.",
     "unknown": "It is unknown whether it was done. Its action's safety decides how that is found out, before the handler runs again.",
     "undone": "It was done and then undone.",
 }
@@ -68,6 +69,12 @@ class Effect(TypedDict):
     once: Annotated[str | None, About("The business key, if its action has one")]
     operation: Annotated[str | None, About("The operation id passed to the service, if not the id")]
     follows: Annotated[str | None, About("The effect of the same key whose result it uses or waits for")]
+    rule: Annotated[str | None, About("The rule of the policy that allowed it, asks about it or holds it")]
+    policy: Annotated[str | None, About("The version of the policy")]
+    approval: Annotated[str | None, About("The approval that it waits for, or waited for last")]
+    executed: Annotated[
+        Any, AsCutJson(), About("The arguments that a person edited: it is called with these; null: with `arguments`")
+    ]
 
 
 class EffectDetail(Effect):
@@ -177,7 +184,11 @@ def shown(one: EffectDetail, look: Look) -> Iterator[Line]:
 def described(one: EffectDetail) -> Iterator[tuple[tuple[Any, ...], str]]:
     yield (("effect ", "dim"), (plain(one["id"]), "bold"), "  ", (one["state"], "state")), ""
     yield (plain(f"{one['action']}{arguments_of(one['arguments'])}"),), ""
+    if one["executed"] is not None:
+        yield (plain(f"called with {arguments_of(one['executed'])}, as a person edited it"),), ""
     yield (plain(f"agent {one['agent']}, run {one['run']}, {one['safety']}"),), "dim"
+    if one["approval"] is not None:
+        yield (f"rule {plain(one['rule'])} asked: approval {plain(one['approval'])}",), "dim"
     tries = "not called yet" if not one["tries"] else f"called {one['tries']} times"
     times = f"opened {clock_time(one['opened_at'])}, {tries.replace(' 1 times', ' once')}"
     yield (times + (f", settled {clock_time(one['settled_at'])}" if one["settled_at"] else ""),), "dim"

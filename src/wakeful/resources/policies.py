@@ -14,13 +14,15 @@ from typing import Annotated, Any
 from typing_extensions import TypedDict
 
 from wakeful.errors import NotFound
-from wakeful.operations.policing import app_meant, read_text
-from wakeful.policy.text import PolicyError
+from wakeful.operations.policing import app_meant, groups_in_force, known_by, read_text
+from wakeful.policy.people import PeopleError
+from wakeful.policy.text import Known, PolicyError
 from wakeful.resources import policy_cases, policy_diff, policy_explain
 from wakeful.resources.declare import Column, Listing, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.fields import About, Count, Flag, Moment
 from wakeful.resources.parameters import FileText, OfApp, Param
+from wakeful.resources.people import people_refused, read_people_text
 from wakeful.resources.refusals import Ambiguous, Refused
 from wakeful.resources.words import Look, clock_time, line, number, plain, plain_lines
 from wakeful.stores.verbs.policies import ApplyPolicy, policy_in_force, policy_texts
@@ -84,6 +86,15 @@ Text = Annotated[
     Param("the policy file", about="the text of the policy, as YAML", metavar="FILE", positional=True, content=True),
 ]
 File = Annotated[str, Param("name of the file in messages", http_only=True)]
+PeopleFile = Annotated[
+    str | None,
+    Param(
+        "check names of people and groups against this people file",
+        about="the text of a people file, as YAML, instead of the people in force",
+        metavar="FILE",
+        content=True,
+    ),
+]
 
 
 async def policies(desk: Desk, *, app: OfApp = None) -> list[Policy]:
@@ -112,13 +123,32 @@ async def known(desk: Desk, **_: Any) -> list[str]:
     return [one["version"][:SHOWN_OF_A_VERSION] for one in await policies(desk)]
 
 
-async def check(_: Desk, *, text: Text, file: File = "policy.yaml") -> PolicyChecked:
-    policy = read(text, file)
+async def check(
+    desk: Desk, *, text: Text, people: PeopleFile = None, app: OfApp = None, file: File = "policy.yaml"
+) -> PolicyChecked:
+    policy = read(text, file, await known_names(desk, people, app))
     return PolicyChecked(version=policy.version, rules=len(policy.rules))
 
 
+async def known_names(desk: Desk, people: str | None, app: str | None) -> Known:
+    """The names to check against: people of the given file, of the app's code (--app), or of the store."""
+    code = desk.code.agents if desk.code is not None and desk.by.way == "cli" else None
+    if people is not None:
+        return known_by(code, read_people_text(people, "people.yaml").groups)
+    if code is not None:
+        try:
+            found = code.people
+        except PeopleError as error:
+            raise people_refused(error) from None
+        return known_by(code, {} if found is None else found.groups)
+    if app is None and desk.by.way == "cli":
+        return Known()
+    return known_by(None, await groups_in_force(desk.reads, await meant_by(desk, app)))
+
+
 async def apply(desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml") -> PolicyInForce:
-    policy, meant = read(text, file), await meant_by(desk, app)
+    meant = await meant_by(desk, app)
+    policy = read(text, file, Known(people=await groups_in_force(desk.reads, meant)))
     done = await desk.store.do(
         ApplyPolicy(meant, policy.version, [(file_of(text, file), str(text))], by=desk.by, note=desk.note)
     )
@@ -126,7 +156,8 @@ async def apply(desk: Desk, *, text: Text, app: OfApp = None, file: File = "poli
 
 
 async def plan(desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml") -> PolicyPlan:
-    policy, meant = read(text, file), await meant_by(desk, app)
+    meant = await meant_by(desk, app)
+    policy = read(text, file, Known(people=await groups_in_force(desk.reads, meant)))
     before = await policy_in_force(desk.reads.database, meant)
     seen = bool(await policy_texts(desk.reads.database, meant, policy.version))
     return PolicyPlan(app=meant, version=policy.version, before=before, rules=len(policy.rules), seen=seen)
@@ -138,10 +169,10 @@ async def meant_by(desk: Desk, app: str | None) -> str:
     return await app_meant(desk.reads, app or own)
 
 
-def read(text: str, file: str) -> Any:
+def read(text: str, file: str, known: Known | None = None) -> Any:
     """The policy, or Refused with everything that is wrong with it."""
     try:
-        return read_text(text, file_of(text, file))
+        return read_text(text, file_of(text, file), known)
     except PolicyError as error:
         raise Refused(
             "; ".join(error.problems),
@@ -236,8 +267,9 @@ RESOURCE = Resource(
             of_one=False,
             scope="read",
             note=False,
-            storeless=lambda _: True,
-            statuses=("422",),
+            storeless=lambda given: given.get("app") is None,
+            code="check names of agents, actions and people against the code",
+            statuses=("404", "422"),
         ),
         policy_cases.VERB,
         policy_diff.VERB,

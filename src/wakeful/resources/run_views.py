@@ -209,7 +209,11 @@ class Remedy(TypedDict):
     verb: str
     operator: str | None
     note: str | None
-    data: Annotated[AnyJson, AsJson()]
+    data: Annotated[
+        AnyJson,
+        AsJson(),
+        About("The data that was given; of `return` and of an edited `release`: the output as it was"),
+    ]
     error: Failure
     done_at: MomentOrNone
 
@@ -289,6 +293,17 @@ class Released(TypedDict):
     was: str
     deliveries: Count
     effects: Count
+    edited: NotRequired[
+        Annotated[Literal[True], About("The edited output was published; `remedies` keeps the held one")]
+    ]
+
+
+class ReturnedRun(TypedDict):
+    """A run whose output was returned."""
+
+    run: str
+    was: str
+    returns: Annotated[Count, About("How often its output was returned, this time included")]
 
 
 class CancelledRun(TypedDict):

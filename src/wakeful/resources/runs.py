@@ -3,7 +3,7 @@
 replay    resume a run that is over; also many dead runs, and stored events (`resources.redo`)
 discard   give up a dead run for good
 cancel    stop a run at its next step and undo its effects
-release   publish a held output as it is
+release   publish a held output as it is, or an edited one; return gives it back with a remark (`resources.held_outputs`)
 fork      start a new run of the same family from a given step
 """
 
@@ -16,15 +16,15 @@ from wakeful.errors import InvalidData
 from wakeful.model import RunState
 from wakeful.operations.cancelling import MEANS
 from wakeful.operations.forking import plan_fork
-from wakeful.operations.redo import what_leaves
 from wakeful.resources import redo
 from wakeful.resources.declare import Alias, Column, Listing, Page, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.effects import effects as list_effects
+from wakeful.resources.held_outputs import RELEASE, RETURN
 from wakeful.resources.parameters import LONGEST_PAGE, UNSET, After, FromFile, Limit, Param
 from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.run_reading import find_run, page_of_runs
-from wakeful.resources.run_views import CancelledRun, ForkedRun, ForkPlan, Released, Run, RunDetail
+from wakeful.resources.run_views import CancelledRun, ForkedRun, ForkPlan, Run, RunDetail
 from wakeful.resources.run_words import show_run
 from wakeful.resources.times import A_TIME, moment_of
 from wakeful.resources.words import Line, Look, line, number, plain, took, whole_json
@@ -33,7 +33,6 @@ from wakeful.stores.reads import SHORTEST_PREFIX
 from wakeful.stores.run_filters import RunFilter
 from wakeful.stores.tampered import effect_to_settle, held_for_tampering, how_to_go_on
 from wakeful.stores.verbs.cancel import CancelRun
-from wakeful.stores.verbs.commit import ReleaseRun
 from wakeful.values import arguments_of
 
 WIDE = 100
@@ -203,6 +202,7 @@ def ways_on(
     if outputs:
         release = " `wakeful release RUN` publishes it." if len(outdated) < len(outputs) else ""
         yield f"Show an output with `wakeful trace RUN`.{release}"
+        yield "`wakeful return RUN --remark TEXT` runs it again and tells it the remark."
         yield "`wakeful replay RUN` runs it again, `wakeful dead discard RUN` ends it."
     if tampered:
         settles = any(effect_to_settle(run["reason"]) is not None for run in tampered)
@@ -211,7 +211,7 @@ def ways_on(
         yield "`wakeful why RUN` shows why a run is held and how to go on."
 
 
-# cancelling and releasing
+# cancelling
 
 
 async def cancel(desk: Desk, run: RunDetail) -> CancelledRun | None:
@@ -228,21 +228,6 @@ async def cancel(desk: Desk, run: RunDetail) -> CancelledRun | None:
 
 def cancelled(one: CancelledRun) -> str:
     return f"run {one['run']}: {MEANS[one['state']]}; was {one['was']}"
-
-
-async def release(desk: Desk, run: RunDetail) -> Released | None:
-    done = await desk.store.do(ReleaseRun(run["id"], by=desk.by, note=desk.note))
-    if done is None:
-        return None
-    if done.refused is not None:
-        raise Refused(f"run {run['id']} {done.refused}", kind="not-held", title="This run cannot be released")
-    leaving = what_leaves({**run})
-    return Released(run=run["id"], was=done.was, deliveries=leaving["deliveries"], effects=leaving["effects"])
-
-
-def released(one: Released) -> str:
-    deliveries, effects = number(one["deliveries"], "delivery"), number(one["effects"], "staged effect")
-    return f"run {one['run']}: released, with {deliveries} and {effects}"
 
 
 # forking
@@ -305,6 +290,7 @@ TAKES = {
     "discard": "runs discard takes at most one RUN",
     "cancel": "cancel takes one or more RUNs, like: wakeful cancel 22290ae6d7",
     "release": "release takes one RUN, like: wakeful release 22290ae6d7",
+    "return": "return takes one RUN and --remark TEXT, like: wakeful return 22290ae6d7 --remark 'name the customer'",
     "fork": "fork takes one RUN and --from STEP, like: wakeful fork 22290ae6d7 --from fetch",
 }
 RESOURCE = Resource(
@@ -371,15 +357,8 @@ RESOURCE = Resource(
             danger="some",
             more="`wakeful why RUN` shows how far it got; `wakeful replay RUN` runs it after all.",
         ),
-        Verb(
-            name="release",
-            run=release,
-            summary="publish a held output although it failed its checks",
-            says=released,
-            person="release an output",
-            danger="some",
-            more="`wakeful runs --held` lists runs that wait for a person; `wakeful trace RUN` shows the output.",
-        ),
+        RELEASE,
+        RETURN,
         Verb(
             name="fork",
             run=fork,
@@ -398,4 +377,4 @@ RESOURCE = Resource(
     more="`wakeful trace RUN` shows one run step by step, `wakeful why RUN` explains it.",
     takes=TAKES.get,
 )
-ALIASES = {name: Alias("runs", name) for name in ("replay", "cancel", "release", "fork")}
+ALIASES = {name: Alias("runs", name) for name in ("replay", "cancel", "release", "return", "fork")}

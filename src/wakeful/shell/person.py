@@ -3,11 +3,14 @@
 A command agent's program runs in the worker's folder, and `wakeful approvals answer` would find the store there. Two locks:
 
     ancestors   a command that decides refuses to run below a run: WAKEFUL_RUN_ID is set for it or for an ancestor
-    the token   if the app's server was started with WAKEFUL_TOKEN, the command needs it too; no child of an app gets it
+    the token   if the app's server was started with WAKEFUL_TOKEN, the command needs it too, or the token of a person of the app; no
+                child of an app gets one
 
 The second lock also stops a program that detached itself from its run. If the app starts programs and has no token,
 decisions of people are refused: their commands could not be told from those of a program. Neither lock stops a program that
 writes to a SQLite file directly: the docs on security say what does.
+
+A personal token in WAKEFUL_TOKEN also says who acts: the name is proved, whatever the login name is.
 """
 
 from __future__ import annotations
@@ -20,8 +23,12 @@ from pathlib import Path
 
 from wakeful.errors import Denied
 from wakeful.settings import next_token, token
+from wakeful.shell.arguments import UsageError
 from wakeful.shell.opening import read
-from wakeful.stores.guards import LOCK, TokenHash, fits, known, read_guards
+from wakeful.stores.guards import LOCK, TokenHash, fits, known, people_with, read_guards
+from wakeful.stores.reads import ReadsDatabase
+from wakeful.stores.request import Actor
+from wakeful.stores.verbs.persons import personal_tokens
 
 MARK = "WAKEFUL_RUN_ID"
 LOCKED = (
@@ -39,11 +46,26 @@ class Token:
     what: str
     guards: list[tuple[str, TokenHash]]
     given: list[str] = field(repr=False)
+    people: dict[str, str] = field(default_factory=dict)  # by app: the person whose token was given
+
+    def author(self, apps: Iterable[str | None], claimed: Actor, named: str | None) -> Actor:
+        """The author of a change to these apps: the person whose token was given, else the claimed one. `named`: --as."""
+        about = list(apps)
+        names = {self.people.get(one or "") for one in about} if about else set(self.people.values())
+        person = names.pop() if len(names) == 1 else None
+        if person is None:
+            return claimed
+        if named is not None and named != person:
+            message = (
+                f"WAKEFUL_TOKEN is the token of {person}, and --as names {named}: leave out --as, or use another token"
+            )
+            raise UsageError(message)
+        return Actor(person, claimed.way, proved=True)
 
     def opens_one(self) -> None:
         """Raise Denied unless this is the token of an app in the store."""
         hashes = [hashed for _, hashed in self.guards if hashed != LOCK]
-        if hashes and not any(fits(hashed, one) for one in self.given for hashed in hashes):
+        if hashes and not self.people and not any(fits(hashed, one) for one in self.given for hashed in hashes):
             raise self._denied(dict.fromkeys(app for app, _ in self.guards))
 
     def opens(self, apps: Iterable[str | None]) -> None:
@@ -51,7 +73,11 @@ class Token:
         app.
         """
         guarded = {app for app, _ in self.guards}
-        closed = [one for one in dict.fromkeys(apps) if one in guarded and known(self.guards, one, self.given) is None]
+        closed = [
+            one
+            for one in dict.fromkeys(apps)
+            if one in guarded and one not in self.people and known(self.guards, one, self.given) is None
+        ]
         if closed:
             raise self._denied(closed)
 
@@ -67,26 +93,61 @@ class Token:
         return Denied(message)
 
 
+@dataclass(frozen=True, slots=True)
+class Hashes:
+    """The hashes of tokens in a store: of apps, and of people."""
+
+    guards: list[tuple[str, TokenHash]]
+    personal: list[tuple[str, str, TokenHash]]
+
+
+async def hashes_in(reads: ReadsDatabase) -> Hashes:
+    return Hashes(await read_guards(reads), await personal_tokens(reads.database))
+
+
 def people_only(what: str, url: str) -> Token:
     """Raise Denied, before any change, unless a person decides this. `what` names the decision: "answer an approval"."""
     refuse_children(what)
-    return _token(what, read(url, read_guards))
+    found = read(url, hashes_in)
+    return _token(what, found.guards, found.personal)
 
 
 def needs_token(what: str, url: str) -> Token:
     """Raise Denied, before any change, if a token guards an app of this store and none is given. `opens` checks one
     app. A lock is not a token: it protects only the decisions of people.
     """
-    return _token(what, [one for one in read(url, read_guards) if one[1] != LOCK])
+    found = read(url, hashes_in)
+    return _token(what, [one for one in found.guards if one[1] != LOCK], found.personal)
 
 
-def _token(what: str, guards: list[tuple[str, TokenHash]]) -> Token:
-    given = [one for one in (token(), next_token()) if one]
+async def recognised(reads: ReadsDatabase) -> Token | None:
+    """The token of a command that needs none: it may say who acts. None if there is none."""
+    given = given_tokens()
+    if not given:
+        return None
+    found = await hashes_in(reads)
+    return Token("", found.guards, given, _people(found.guards, found.personal, given))
+
+
+def given_tokens() -> list[str]:
+    return [one for one in (token(), next_token()) if one]
+
+
+def _token(what: str, guards: list[tuple[str, TokenHash]], personal: list[tuple[str, str, TokenHash]]) -> Token:
+    given = given_tokens()
     if any(hashed != LOCK for _, hashed in guards) and not given:
         given = _asked_for(what)
-    found = Token(what, guards, given)
+    found = Token(what, guards, given, _people(guards, personal, given))
     found.opens_one()
     return found
+
+
+def _people(
+    guards: list[tuple[str, TokenHash]], personal: list[tuple[str, str, TokenHash]], given: list[str]
+) -> dict[str, str]:
+    """By app, the person whose token was given. The token that a server was started with proves no name, even if a person has the same one."""
+    found = people_with(personal, given) if personal and given else {}
+    return {app: name for app, name in found.items() if known(guards, app, given) is None}
 
 
 def _asked_for(what: str) -> list[str]:

@@ -72,6 +72,7 @@ BINDINGS: Final = {
         _binding("delivery", "a id app", "i id", "s seq", "r run_seq"),
         _binding("remedy", "v run_seq verb operator"),
         _binding("approval", "a id app", "i id", "r run_seq"),
+        _binding("vote", "v approval voter"),
         _binding("wait", "s run_seq key"),
         _binding("attempt", "t run_seq token"),
         _binding("conflict", "c event_seq content"),
@@ -87,6 +88,8 @@ BINDINGS: Final = {
         _binding("alarm", "k key"),
         _binding("circuit", "n app name"),
         _binding("pause", "n app agent"),
+        _binding("halt", "n app agent action"),
+        _binding("grant", "i id"),
         _binding("retired", "n app"),
     )
 }
@@ -120,7 +123,7 @@ def named_by(binding: Binding, letter: str, values: Sequence[str]) -> str | None
     return None if places is None else SEPARATOR.join([values[place] for place in places])
 
 
-_LITERAL = re.compile(r"'(?:[^']|'')*'|--[^\n]*")
+_LITERAL = re.compile(r"'(?:[^']|'')*'|\"where\"|--[^\n]*")
 _TYPE = re.compile(r"\bas\s+\w+(?=\s*[\[\])])")
 _WORD = re.compile(r"[(),]|[$?:]?\b[a-z_]\w*\b")
 _EXTRACTS = re.compile(r"(?:json_extract\(.*'\$\.|->> ')(\w+)'")

@@ -33,9 +33,10 @@ class TokenHash:
     hash: str
 
     @classmethod
-    def of(cls, token: str) -> TokenHash:
-        salt = secrets.token_hex(SALT_LENGTH)
-        return cls(salt, _hashed(token, salt))
+    def of(cls, token: str, salt: str | None = None) -> TokenHash:
+        """With a new salt, or with the one that other tokens have: then one look tells whose token it is."""
+        chosen = secrets.token_hex(SALT_LENGTH) if salt is None else salt
+        return cls(chosen, _hashed(token, chosen))
 
     def is_of(self, token: str) -> bool:
         if self == LOCK:
@@ -56,6 +57,21 @@ def known(guards: Iterable[tuple[str, TokenHash]], app: str, tokens: Iterable[st
     """The hash in the app's guard that matches one of these tokens; None if none matches."""
     given = [token for token in tokens if token]
     return next((one.hash for name, one in guards if name == app and any(fits(one, token) for token in given)), None)
+
+
+def people_with(personal: Iterable[tuple[str, str, TokenHash]], tokens: Iterable[str | None]) -> dict[str, str]:
+    """By app, the person who has one of these tokens. Tokens are hashed once for each salt, and an app mostly has one."""
+    given = [token for token in tokens if token and "\0" not in token]
+    return {
+        app: name
+        for app, name, hashed in personal
+        if any(hmac.compare_digest(_hashed_once(token, hashed.salt), hashed.hash) for token in given)
+    }
+
+
+@lru_cache(maxsize=64)
+def _hashed_once(token: str, salt: str) -> str:
+    return _hashed(token, salt)
 
 
 @lru_cache(maxsize=64)

@@ -47,6 +47,7 @@ VALUES = frozenset(
         "data",
         "message",
         "arguments",
+        "executed",
         "value",
         "answer",
         "state_change",
@@ -66,7 +67,8 @@ NO_PAYLOADS = frozenset(
 
 Places = tuple[tuple[int, str], ...]
 
-_NOISE = re.compile(r"'(?:[^']|'')*'|--[^\n]*|[$?:]\w+|\bas\s+\w+(?=\s*[\])])")
+# A column may be called "where".
+_NOISE = re.compile(r"'(?:[^']|'')*'|\"where\"|--[^\n]*|[$?:]\w+|\bas\s+\w+(?=\s*[\])])")
 _WORD = re.compile(r"[(),]|\b[a-z_]\w*\b")
 
 

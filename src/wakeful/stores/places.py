@@ -31,10 +31,11 @@ PLACES = (
     Place("event", ("seq",), ("envelope", "reason", "content")),
     Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note", "failed_with")),
     Place("step", ("run_seq", "key"), ("arguments", "result", "error"), walk="run_seq"),
-    Place("effect", ("seq",), ("arguments", "result", "error", "reason", "note", "settlement")),
+    Place("effect", ("seq",), ("arguments", "executed", "result", "error", "reason", "note", "settlement")),
     Place("delivery", ("seq",), ("message", "error", "reason")),
     Place("remedy", ("seq",), ("data", "error", "note")),
-    Place("approval", ("seq",), ("question", "answer", "note")),
+    Place("approval", ("seq",), ("question", "answer", "note", "arguments")),
+    Place("vote", ("seq",), ("answer", "note")),
     Place("wait", ("run_seq", "key"), ("variables", "reason"), walk="run_seq"),
     Place("attempt", ("run_seq", "token"), ("error",), walk="run_seq"),
     Place("conflict", ("event_seq", "content"), ("envelope",), walk="event_seq"),
@@ -50,6 +51,8 @@ PLACES = (
     Place("alarm", ("key",), ("text", "note", "ending"), walk=None),
     Place("circuit", ("app", "name"), ("error",), walk=None),
     Place("pause", ("app", "agent"), ("note",), walk=None),
+    Place("halt", ("app", "agent", "action"), ("note",), walk=None),
+    Place("grant", ("id",), ("note",), walk=None),
     Place("retired", ("app",), ("note",), walk=None),
 )
 

@@ -14,6 +14,7 @@ overrides the other by its name and gives the reason. The slots:
     {skip_locked}    PostgreSQL: concurrent claims skip each other's candidates. SQLite has one writer: no other claim to skip
     {apart}          the runs that a claim leaves to other code, see _APART
     {claimed}        the columns of a claimed run, see _CLAIMED
+    {goes_out}       the deliveries that no halt stops, see _GOES_OUT
 
 A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its column; only
 `now` stays a single value. Arrays are sent as text in PostgreSQL's own notation: the driver's encoder looks at every element several
@@ -74,11 +75,17 @@ _SOURCE = """source.app, source.name, source.kind, source.state, source.cursor, 
 # An effect with its run, in the order of `resources.effects.Effect`.
 _EFFECT = """effect.id, effect.action, effect.safety, effect.state, effect.reason, effect.arguments, effect.result, effect.error,
   effect.tries, effect.attempt, effect.opened_at, effect.settled_at, effect.settled_by, effect.note, run.id as run,
-  effect.agent, effect.undoes, effect.once, effect.operation, effect.follows"""
+  effect.agent, effect.undoes, effect.once, effect.operation, effect.follows, effect.rule, effect.policy, effect.approval,
+  effect.executed"""
 # What policy needs to judge a stored effect again, in the order of `verbs.policies.EffectToJudge`.
 _JUDGED_EFFECT = """effect.seq, effect.id, effect.root, effect.app, effect.agent, effect.action, effect.reference, effect.arguments,
   effect.attempt, effect.state, effect.opened_at, effect.rule, effect.policy, run.id as run, run.data, event.key as event, event.envelope
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq join wakeful_event event on event.seq = run.event_seq"""
+# Whether a delivery, by its `run_seq`, may go out: its agent is not halted. A scalar query, which no planner turns into a join over all
+# runs.
+_GOES_OUT = """(select 1 from wakeful_run sender join wakeful_halt halt on halt.app = sender.app
+    where sender.seq = run_seq and halt.agent in ('', sender.agent) and halt.action = '' and substr(sender.agent, 1, 8) <> 'wakeful.'
+    limit 1) is null"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
@@ -86,9 +93,11 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{source}": _SOURCE,
         "{effect}": _EFFECT,
         "{judged_effect}": _JUDGED_EFFECT,
+        "{goes_out}": _GOES_OUT,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
+        "{for_update_of_approval}": "",
         "{skip_locked}": "",
     },
     "postgres": {
@@ -97,9 +106,11 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{source}": _SOURCE,
         "{effect}": _EFFECT,
         "{judged_effect}": _JUDGED_EFFECT,
+        "{goes_out}": _GOES_OUT,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",
+        "{for_update_of_approval}": "for update of approval",
         "{skip_locked}": "for update skip locked",
     },
 }

@@ -24,7 +24,7 @@ from wakeful.stores.lanes import Lanes
 R = TypeVar("R")
 
 # The surface that a person or a token used.
-Way = Literal["cli", "http", "code", "worker"]
+Way = Literal["cli", "http", "code", "worker", "link"]
 
 
 @dataclass(slots=True)
@@ -212,6 +212,7 @@ class Actor:
 
     name: str
     way: Way
+    proved: bool = False  # by a personal token; otherwise the name is only claimed
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.operations.pace import Pace
-from wakeful.resources.declare import Bulk, Resource
-from wakeful.resources.desk import Course
+from wakeful.resources.declare import Bulk, Planned, Resource
+from wakeful.resources.desk import Course, Desk
 from wakeful.resources.given import parameters_of
 from wakeful.resources.refusals import Unfit
 from wakeful.shell.arguments import UsageError
@@ -17,7 +19,7 @@ from wakeful.shell.logs import start_logs
 from wakeful.shell.terminal import print_json, say, terminal
 from wakeful.surface.acting import refuse_unallowed
 from wakeful.surface.offers import Offer
-from wakeful.surface.performing import Asked, desk_for, perform
+from wakeful.surface.performing import Asked, author_of, desk_for, perform
 from wakeful.surface.table import look_of, print_all
 
 
@@ -41,8 +43,8 @@ def carry_out(resource: Resource, offer: Offer, asked: Asked) -> int:
                 raise UsageError(error.typed) from None
             if not planned.count and bulk.none is not None:
                 raise NotFound(bulk.none("cli"))
-            if asked.token is not None and bulk.apps is not None:
-                asked.token.opens(await bulk.apps(desk, planned))
+            if not asked.plan:
+                desk.by = await author_of(asked, desk, partial(apps_of_many, bulk, desk, planned))
             said = [*planned.said, *([planned.doubt[1]] if planned.doubt is not None else [])]
             if planned.doubt is not None and not (asked.plan or arguments.yes):
                 raise NotFound(planned.doubt[0])
@@ -97,6 +99,10 @@ def carry_on(resource: Resource, offer: Offer, asked: Asked) -> int:
 
     code = live(go)
     return said_stop(stopped=stopped) or code
+
+
+async def apps_of_many(bulk: Bulk, desk: Desk, planned: Planned) -> Iterable[str]:
+    return () if bulk.apps is None else await bulk.apps(desk, planned)
 
 
 def refuse_unchosen(resource: Resource, offer: Offer, bulk: Bulk, choice: dict[str, Any]) -> None:

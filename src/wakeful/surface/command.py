@@ -40,9 +40,16 @@ def call(name: str, summary: str, words: Sequence[str]) -> int:
         return call_noun(resource_of(name), summary, list(words))
     resource = resource_of(alias.noun)
     offers = {one.name: one for one in offers_of(resource)}
-    offer = offers[alias.verb]
+    chosen = next((one for one in alias.instead if one[0] in words), None)
+    words = words if chosen is None else [one for one in words if one != chosen[0]]
+    offer = offers[alias.verb if chosen is None else chosen[1]]
     parser = parser_of(resource, offer, command=name, summary=summary, bare=alias.without_key is not None)
-    if alias.without_key is not None and not key_is_there(parser, words) and not any(one in HELP for one in words):
+    for flag, _, told in () if chosen is not None else alias.instead:
+        parser.add_argument(flag, action="store_true", help=told)
+    named = key_is_there(parser, words) or any(one.partition("=")[0] in alias.or_option for one in words)
+    if chosen is not None:
+        refuse_foreign(resource, offer, parser, words)
+    elif alias.without_key is not None and not named and not any(one in HELP for one in words):
         offer = offers[alias.without_key]
         parser = parser_of(resource, offer, command=name, summary=summary)
         refuse_foreign(resource, offer, parser, words)
@@ -163,7 +170,7 @@ def parser_of(
     name = command or (resource.spoken if short else f"{resource.spoken} {offer.word}")
     told = summary or offer.summary
     strict = None if offer.verb is None else offer.verb.usage
-    listed = [f"[{one}]" if bare else one for one in positionals_of(resource, offer)]
+    listed = [f"[{one}]" if bare and one[0] != "[" else one for one in positionals_of(resource, offer)]
     parser = Parser(
         prog=f"wakeful {command or resource.spoken}",
         usage=" ".join([f"wakeful {name}", strict or " ".join([*listed, "[options]"])]).replace("%", "%%"),

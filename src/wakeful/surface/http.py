@@ -105,7 +105,7 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
         asked = await read_change(request, settings, known)
         given = body_of(asked.fields, offer.fields)
         plan = verb.plan is not None and asked.fields.flag("plan")
-        desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
+        desk = desk_of(asked.by, asked.fields.text("note"))
         if verb.paced:
             desk.course = course_of(asked)
         key = key_of(resource, request) if offer.of_one else None
@@ -114,7 +114,7 @@ def answering(resource: Resource, offer: Offer, desk_of: DeskOf, settings: ApiSe
             subject = await subject_of(resource, verb, desk, key, which)
             if (verb.guarded or verb.person or verb.across) and not plan:
                 apps = await apps_of(verb, desk, subject, given)
-                await refuse_other_apps(settings, apps, people=verb.person is not None)
+                await refuse_other_apps(settings, apps, asked.by, people=verb.person is not None)
             return JsonResponse(await carry_out(verb, desk, subject, given, plan=plan))
         except Missing:
             if resource.guesses:
@@ -255,7 +255,7 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
         asked = await read_change(request, settings, [*names, *(["note"] if verb.note else [])])
         kind, choice = chosen_of(asked.fields, kinds)
         choice |= body_of(asked.fields, outside)
-        desk = desk_of(Actor(asked.operator, "http"), asked.fields.text("note"))
+        desk = desk_of(asked.by, asked.fields.text("note"))
         refuse_unallowed(desk, verb)
         try:
             planned = await kind.plan(desk, **choice)
@@ -268,7 +268,7 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
         refuse_many(asked, planned.count, kind.many)
         if (verb.guarded or verb.person) and kind.apps is not None:
             apps = await kind.apps(desk, planned)
-            await refuse_other_apps(settings, apps, people=verb.person is not None)
+            await refuse_other_apps(settings, apps, asked.by, people=verb.person is not None)
         rate, most = slice_of(asked)
         done = await kind.slice(desk, planned, most, Pace(rate), nobody_looks)
         return JsonResponse({kind.done: done, "left": max(0, planned.count - most)} | planned.more)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from wakeful.errors import NotFound
 from wakeful.resources.declare import Bulk, Listing, Page, Printed, Resource, Verb
 from wakeful.resources.desk import AppSide, Course, Desk, Reads
+from wakeful.resources.parameters import UNSET
 from wakeful.resources.refusals import Ambiguous, Refused, Unfit
 from wakeful.resources.words import Aside
 from wakeful.shell.arguments import UsageError, operator_of
 from wakeful.shell.logs import start_logs
 from wakeful.shell.opening import changing, chosen_store, reading, sending
-from wakeful.shell.person import Token
+from wakeful.shell.person import Token, recognised
 from wakeful.shell.terminal import print_json, say, terminal
 from wakeful.stores.request import Actor
 from wakeful.surface.acting import (
@@ -105,12 +107,13 @@ async def perform_several(resource: Resource, offer: Offer, asked: Asked) -> int
     async with desk_for(verb, asked) as desk:
         refuse_unallowed(desk, verb)
         found = [await resource.show.find(desk, key, **which) for key in asked.keys] if resource.show else []
+        authors = []
         for key, one in zip(asked.keys, found, strict=True):
             if one is None:
                 raise NotFound(await missing_words(resource, desk, key, which))
-            if asked.token is not None:
-                asked.token.opens(await apps_of(verb, desk, (one,), given))
-        for one in found:
+            authors.append(await author_of(asked, desk, partial(apps_of, verb, desk, (one,), given)))
+        for one, author in zip(found, authors, strict=True):
+            desk.by = author
             try:
                 result = await carry_out(verb, desk, (one,), given)
                 answers.append({**result, "refused": None})
@@ -160,12 +163,26 @@ async def _answer(
         raise AssertionError(offer)
     refuse_unallowed(desk, verb)
     about = await subject_of(resource, verb, desk, asked.key, which)
-    if asked.token is not None:
-        asked.token.opens(await apps_of(verb, desk, about, given))
+    if verb.scope != "read" and not asked.plan:
+        desk.by = await author_of(asked, desk, partial(apps_of, verb, desk, about, given))
     result = await carry_out(verb, desk, about, given, plan=asked.plan)
     says = verb.plans if asked.plan and verb.plans is not None else verb.says
     known = {**given, "app": asked.app}
     return result, lambda: print_all(out, said_of(says, result, about, known))
+
+
+async def author_of(asked: Asked, desk: Desk, apps: Callable[[], Awaitable[Iterable[str]]]) -> Actor:
+    """The author of a change: a person whose token the command has, else the name that it gives. Raises Denied if the verb is guarded
+    and the token does not open these apps.
+    """
+    if asked.token is not None:
+        about = list(await apps())
+        asked.token.opens(about)
+        return asked.token.author(about, desk.by, asked.arguments.operator)
+    token = None if isinstance(desk.reads, Storeless) else await recognised(desk.reads)
+    if token is None or not token.people:
+        return desk.by
+    return token.author(await apps(), desk.by, asked.arguments.operator)
 
 
 def said_of(says: Callable[..., Any], result: Any, about: tuple[Any, ...], given: Mapping[str, Any]) -> Any:
@@ -265,7 +282,12 @@ def load_code(verb: Verb | None, asked: Asked) -> None:
     from wakeful.settings import default_app
 
     needed = verb is not None and verb.needs_app == "yes"
-    named = asked.code or (default_app() if needed else None)
+    read = (
+        verb is not None
+        and verb.reads_code_for is not None
+        and asked.given.get(verb.reads_code_for, UNSET) is not UNSET
+    )
+    named = asked.code or (default_app() if needed or read else None)
     if named is not None:
         asked.app, asked.code = load_app(named), named
     elif verb is not None and needed:

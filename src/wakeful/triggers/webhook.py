@@ -24,7 +24,7 @@ from wakeful.triggers.verifier import VERIFIERS, Verifier
 BODY_LIMIT = 1024 * 1024
 OPTIONS = ("verify", "type", "id", "where", "data", "source", "body_limit", "rate")
 # Paths that the server itself uses.
-TAKEN = ("v1", "healthz", "readyz", "metrics")
+TAKEN = ("v1", "healthz", "readyz", "metrics", "approve")
 _PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+").fullmatch
 
 

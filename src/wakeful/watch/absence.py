@@ -61,6 +61,7 @@ class RunFacts:
     reason: str | None = None
     parked_for: str | None = None
     paused_by: str | None = None  # who paused its agent, or the whole app
+    halted_by: str | None = None  # who halted its agent, or the whole app
     workers: int = 1  # living processes that have its agent
     has_output: bool = True
 
@@ -158,6 +159,9 @@ def _held_up(run: RunFacts) -> tuple[Kind, str, str, object]:
         return "parked", f"{name} is parked: {_dependency(run)}", run.id, run.parked_for
     if run.state == "held":
         return "parked", f"{name} is held for a person{_because(run.reason)}: `wakeful why {run.id}`", run.id, "held"
+    if run.halted_by is not None and run.state == "ready":
+        reason = f"{name} waits because {run.halted_by} halted it: `wakeful halts` shows what is halted"
+        return "parked", reason, run.id, f"halted by {run.halted_by}"
     if run.paused_by is not None and run.state == "ready":
         reason = f"{name} waits because {run.paused_by} paused it: `wakeful resume {run.agent}`"
         return "parked", reason, run.id, f"paused by {run.paused_by}"

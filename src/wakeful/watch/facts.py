@@ -14,6 +14,7 @@ from wakeful.clock import SECOND, Microseconds, to_text
 from wakeful.errors import ConfigError
 from wakeful.stored_errors import words_of
 from wakeful.stores.transaction import Fetcher, Row
+from wakeful.stores.verbs.tending import first_to_tend
 from wakeful.triggers import schedule as schedules
 from wakeful.watch.absence import (
     Admitted,
@@ -82,6 +83,10 @@ class Facts:
     async def now(self) -> Microseconds:
         """The store's own time."""
         return int((await self._database.fetch("read_time", self._database.read_clock()))[0][0])
+
+    async def tend_in(self, app: str) -> Microseconds | None:
+        """How long until an open approval is to be looked at; None if there is none."""
+        return await first_to_tend(self._database, app)
 
     async def apps(self) -> list[str]:
         """The apps of which something is expected."""
@@ -158,7 +163,8 @@ class Facts:
         schedules.
         """
         paused = {row[0]: row[1] for row in await self._database.fetch("pauses_of_app", app)}
-        around = _Around(crew.workers, paused)
+        halted = {row[0]: row[1] for row in await self._database.fetch("halts_of_app", app)}
+        around = _Around(crew.workers, paused, halted)
         rows = await self._database.fetch("schedules_to_judge", self._database.read_clock(), app, int(whole))
         declared = await self._database.fetch("expectations_of_app", app)
         return [
@@ -268,6 +274,7 @@ def _unreadable(error: Exception) -> Judged:
 class _Around:
     workers: dict[str, int]
     paused: dict[str, str]  # who paused each agent; '' is the whole app
+    halted: dict[str, str]  # who halted each agent
 
 
 def _both(verdict: Judged, often: Judged) -> Judged:
@@ -291,6 +298,7 @@ def _run(columns: Sequence[Any], around: _Around) -> RunFacts:
         reason,
         parked_for,
         paused_by=around.paused.get(agent) or around.paused.get(""),
+        halted_by=around.halted.get(agent) or around.halted.get(""),
         workers=around.workers.get(agent, 0),
     )
 

@@ -45,6 +45,7 @@ class StartFacts:
 
     workers: int
     paused_by: str | None = None
+    halted_by: str | None = None
     coming_back_at: str | None = None  # the rate after a resume
     concurrency: int | None = None
     rate: Rate | None = None
@@ -65,8 +66,11 @@ class HeldBack(NamedTuple):
 def held_back_by(agent: str, hold: StartFacts, within: Microseconds, now: Microseconds) -> HeldBack | None:
     """What keeps a run of the agent from starting. None: its limits explain it, and its runs progress.
 
-    In the order of a claim: a pause, no worker, the rate, the concurrency. Otherwise the workers are busy.
+    In the order of a claim: a halt, a pause, no worker, the rate, the concurrency. Otherwise the workers are busy.
     """
+    if hold.halted_by is not None:
+        words = f"the agent is halted by {hold.halted_by}; `wakeful halt {agent} --lift` lifts that"
+        return HeldBack(("halted", hold.halted_by), words)
     if hold.paused_by == PAUSED_BY_ITSELF:
         return None  # that pause has its own alarm
     if hold.paused_by is not None:
@@ -105,18 +109,21 @@ async def look_for_overdue(
     found = Overdue()
     clock = database.read_clock()
     pauses = {row[0]: row[1] for row in await database.fetch("pauses_of_app", app)}
+    halts = {row[0]: row[1] for row in await database.fetch("halts_of_app", app)}
     for name, owner, declared, run, ready_at, crashes in await database.fetch("waiting_heads", clock, app):
         within = STARTS_WITHIN if declared is None else declared
         # A worker that has just started gets its time to begin with the runs that were left.
         waits_since = max(ready_at, since.get(name, 0))
         if not within or now - waits_since <= within:
             continue
-        if "" in pauses:  # one cause, one alarm
-            text = f"the whole app {app} is paused by {pauses['']}, and run {run} of agent {name} has been ready since {to_text(ready_at)}"
-            text += "; `wakeful resume all` resumes it"
-            found.alarms = [Alarm(app, f"waiting/{app}/all", text, cause=cause_of(pauses[""], run, ready_at))]
+        if "" in halts or "" in pauses:  # one cause, one alarm
+            who = halts.get("") or pauses[""]
+            stopped = f"halted by {who}" if "" in halts else f"paused by {who}"
+            text = f"the whole app {app} is {stopped}, and run {run} of agent {name} has been ready since {to_text(ready_at)}"
+            text += "; `wakeful halt all --lift` lifts that" if "" in halts else "; `wakeful resume all` resumes it"
+            found.alarms = [Alarm(app, f"waiting/{app}/all", text, cause=cause_of(who, run, ready_at))]
             break
-        hold = await _hold(database, app, name, workers.get(name, 0), crashes, pauses.get(name))
+        hold = await _hold(database, app, name, workers.get(name, 0), crashes, pauses.get(name), halts.get(name))
         if not hold.workers and await _is_open(database, f"agent/{app}/{name}"):
             continue  # the process that started last has raised the alarm that the app does not have it
         held = held_back_by(name, hold, within, now)
@@ -145,7 +152,7 @@ async def _is_open(database: Fetcher, key: str) -> bool:
 
 
 async def _hold(
-    database: Fetcher, app: str, agent: str, workers: int, crashes: int, paused_by: str | None
+    database: Fetcher, app: str, agent: str, workers: int, crashes: int, paused_by: str | None, halted_by: str | None
 ) -> StartFacts:
     clock = database.read_clock()
     coming_back_at = next((row[0] for row in await database.fetch("rate_of_agent", app, agent)), None)
@@ -154,7 +161,9 @@ async def _hold(
     starts = (await database.fetch("count_starts", clock, app, agent, span))[0][0] if most is not None else 0
     running, last, first = (await database.fetch("running_of_agent", app, agent))[0]
     rate = None if most is None or span is None else Rate(most, span)
-    return StartFacts(workers, paused_by, coming_back_at, concurrency, rate, starts, running, last, first, crashes)
+    return StartFacts(
+        workers, paused_by, halted_by, coming_back_at, concurrency, rate, starts, running, last, first, crashes
+    )
 
 
 def _blocked(app: str, agent: str, owner: str | None, run: str, key: str, died_at: Microseconds) -> Alarm:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 TELLER = "wakeful.tell"
 TYPE = "wakeful.alarm"
+APPROVAL = "wakeful.approval"  # the alarm of an approval
 BATCH = 100
 # Another process may die between raising an alarm and sending it, and people change alarms from elsewhere: the lookout
 # sees that within seconds. This is a further safety net.
@@ -94,23 +95,33 @@ class Teller(Service):
         self.told += len(told)
         return len(told)
 
+    def channels_of(self, alarm: StoredAlarm) -> list[str]:
+        """The alarm's channels: those that it names, else its owner's, else the app's. Empty: the log."""
+        named = [one for one in (alarm.addressee or "").split(", ") if one in self._channels]
+        if len(named) > 1:
+            broken = channel_in_trouble(alarm.key)
+            return [one for one in named if one != broken]
+        channel = self.channel_of(alarm)
+        return [] if channel is None else [channel]
+
     def channel_of(self, alarm: StoredAlarm) -> str | None:
-        """The alarm's channel: the one it names, else its owner's, else the app's. None: the log."""
+        """The alarm's first channel. None: the log."""
         if alarm.agent == TELLER and alarm.key.partition("/")[0] not in ABOUT_CHANNELS:
             return None
         broken = channel_in_trouble(alarm.key)
-        for channel in (alarm.addressee, alarm.owner, self._default):
-            if channel is not None and channel in self._channels and channel != broken:
+        for channel in (*(alarm.addressee or "").split(", "), alarm.owner, self._default):
+            if channel and channel in self._channels and channel != broken:
                 return channel
         return None
 
     def _event_of(self, alarm: StoredAlarm) -> Arrival | None:
-        channel = self.channel_of(alarm)
-        if channel is None:
+        channels = self.channels_of(alarm)
+        if not channels:
             return None
+        several = {"channels": channels} if len(channels) > 1 else {}
         event = new_event(
-            TYPE,
-            {"channel": channel, **told_of(alarm, self._app, self._now())},
+            APPROVAL if alarm.key.startswith("ask/") else TYPE,
+            {"channel": channels[0], **several, **told_of(alarm, self._app, self._now())},
             source=f"/{self._app}/alarms/{digest(alarm.key)}",
             id=f"{alarm.incident}.{alarm.told + 1}",
             subject=alarm.key if len(alarm.key) <= TEXT_LIMIT else digest(alarm.key),
@@ -165,7 +176,9 @@ def told_of(alarm: StoredAlarm, app: str, now: Microseconds) -> dict[str, Any]:
 
 
 async def tell(run: Run) -> None:
-    """One alarm, to the channel that was chosen when it was told."""
+    """One alarm, to the channels that were chosen when it was told."""
     told = dict(run.event.data)
     # An event that a process of an older version stored has no subject.
-    run.send(told.pop("channel"), told, subject=told.get("subject") or f"{told['what']}: {told['key']}")
+    first = told.pop("channel")
+    for channel in told.pop("channels", [first]):
+        run.send(channel, told, subject=told.get("subject") or f"{told['what']}: {told['key']}")

@@ -20,6 +20,7 @@ from wakeful.stored_errors import words_of
 from wakeful.stores.alarm import Alarm, absence_alarm, cause_of, down_alarm
 from wakeful.stores.request import Doer
 from wakeful.stores.verbs.expectations import FinishLook
+from wakeful.stores.verbs.tending import TendApprovals
 from wakeful.telemetry.outage import note_outage, outage_is_over
 from wakeful.watch.absence import KINDS, WORDS
 from wakeful.watch.facts import Crew, Expected, Facts
@@ -169,7 +170,15 @@ class Watcher(Service):
                 self.log.info("alarm resolved", app=app, key=key)
             await self._store.do(request)
         due = [one.verdict.due_at - now for one in found if one.verdict.due_at is not None and one.verdict.due_at > now]
-        return min(due, default=None), is_down
+        return min([*due, *await self._tend(app)], default=None), is_down
+
+    async def _tend(self, app: str) -> list[Microseconds]:
+        """Approvals whose escalation is due, or whose time is over. Returns how long until the next, if there is one."""
+        wait = await self._facts.tend_in(app)
+        if wait is not None and wait <= 0:
+            await self._store.do(TendApprovals(app))
+            wait = await self._facts.tend_in(app)
+        return [] if wait is None or wait <= 0 else [wait]
 
 
 def finished_look(

@@ -37,6 +37,12 @@ def tell_effect(effect: Shown, run: Shown, event: Shown) -> list[str]:
             f"{run['agent']}, which handled event {event['id']} of type {event['type']}."
         )
     ]
+    if effect["executed"] is not None:
+        story.append(f"A person edited its arguments: it is called with {arguments_of(effect['executed'])}.")
+    if effect["approval"] is not None and effect["state"] != "waiting":
+        story.append(
+            f"Rule {effect['rule']} asked about it: `wakeful approvals show {effect['approval']}` says who agreed."
+        )
     if effect["undoes"] is not None:
         story.append(f"It undoes effect {effect['undoes']}.")
     if effect["once"] is not None and effect["follows"] is None:
@@ -80,6 +86,9 @@ def tell_effect_state(effect: Shown) -> list[str]:
             return [f"It failed after {tries} with {problem}; it is called again when its run continues."]
         case "failed":
             return [f"It was refused after {tries}: {problem}."]
+        case "waiting":
+            shows = f"`wakeful approvals show {effect['approval']}` shows what would happen and who may answer."
+            return [f"A rule asks about it ({reason}), so it waits for approval {effect['approval']}: {shows}"]
         case "staged":
             return ["It waits for its run: it is called once the run commits and its checks have passed."]
         case "undone":

@@ -94,7 +94,9 @@ def what_to_say(run: Shown) -> list[str]:
         return [
             (
                 f"See the output with `wakeful trace {run['id']}`. {release}"
-                f"`wakeful replay {run['id']}` runs the handler again, `wakeful dead discard {run['id']}` ends it."
+                f"`wakeful return {run['id']} --remark TEXT` runs the handler again with a remark, "
+                f"`wakeful replay {run['id']}` without one, "
+                f"`wakeful dead discard {run['id']}` ends it."
             )
         ]
     return [what_to_say_of(one["id"], called=one["tries"] > 0, read=one.get("undoes") is None) for one in held]

@@ -17,6 +17,7 @@ from wakeful.why.delivery import tell_alarms
 from wakeful.why.held_up import (
     tell_circuit,
     tell_expired,
+    tell_halts,
     tell_limits,
     tell_locks,
     tell_stuck,
@@ -74,6 +75,7 @@ async def story_of(desk: Desk, event: Shown, run: Shown | None, alive: Sequence[
             turn = await whose_turn(desk, told)
             story += tell_run(told, present, alive, because=admission["reason"], turn=turn)
             story += tell_telling(told)
+            story += await tell_halts(desk, told, present)
             story += await tell_limits(desk, told, present)
             story += tell_expired(told, present)
             story += await tell_stuck(desk, told)

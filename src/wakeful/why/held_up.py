@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from wakeful.clock import Microseconds
-from wakeful.resources import alarms, circuits, locks, pauses
+from wakeful.model import OWN_AGENTS
+from wakeful.resources import alarms, circuits, halts, locks, pauses
 from wakeful.resources.desk import Desk
 from wakeful.resources.states import State
 from wakeful.stores.known import limits_of
@@ -65,6 +66,34 @@ async def tell_circuit(desk: Desk, run: Shown) -> list[str]:
         case _:
             back = f"{number(circuit['parked'], 'parked run')} resume a few at a time"
             return [f"Circuit {name} has been recovering since {since}: {back}, the next at {at(circuit['next_at'])}."]
+
+
+async def tell_halts(desk: Desk, run: Shown, present: Microseconds) -> list[str]:
+    """The halts that keep a due run from being claimed, or that a parked run waits for."""
+    app, agent, due = run["app"], run["agent"], moment(run["due_at"])
+    parked = run["state"] == "parked" and run["parked_for"] is None
+    if agent.startswith(OWN_AGENTS) or not (
+        parked or (run["state"] in {"ready", "waiting"} and due is not None and due <= present)
+    ):
+        return []
+    found = [one for one in await halts.halts(desk, app=app) if one["agent"] in {None, agent}]
+    return [tell_halt(one, app) for one in found if one["action"] is None or (parked and stops(one, run))]
+
+
+def stops(halt: Shown, run: Shown) -> bool:
+    """Whether a parked run waits for the halt of an action: its reason names the author and the note."""
+    note = f": {halt['note']}" if halt["note"] else ""
+    return bool(run["reason"] == f"halted by {halt['by']}{note}")
+
+
+def tell_halt(halt: Shown, app: str) -> str:
+    note = f" ({halt['note'].rstrip('.')})" if halt["note"] else ""
+    since = f"has been halted since {at(halt['since'])} by {halt['by']}{note}"
+    lift = f"`wakeful halt {halts.typed(halt)} --lift` lifts it."
+    if halt["action"] is not None:
+        return f"Action {halt['action']} {since}: none of its effects is called. {lift}"
+    who = f"All of app {app}" if halt["agent"] is None else f"Agent {halt['agent']}"
+    return f"{who} {since}: nothing of it is claimed, called or delivered. {lift}"
 
 
 def tell_telling(run: Shown) -> list[str]:

@@ -17,7 +17,8 @@ DID = {
     "replay": "replayed it",
     "again": "ran it again",
     "discard": "discarded it",
-    "release": "released its output unchanged",
+    "release": "released its output",
+    "return": "returned its output",
     "redeliver": "replayed a delivery of it",
     "drop": "discarded a delivery of it",
     "cancel": "cancelled it",
@@ -68,10 +69,22 @@ def tell_history(run: Shown) -> list[str]:
 def tell_remedy(remedy: Shown) -> str:
     if remedy["verb"] == "fork":
         return tell_fork(remedy)
-    did = DID[remedy["verb"]]
+    if remedy["verb"] in {"release", "return"}:
+        return tell_review(remedy)
+    did = DID.get(remedy["verb"], f"did {remedy['verb']}")
     edited = " with edited data" if remedy["data"] is not None and remedy["verb"] != "answer" else ""
     why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
     return f"{remedy['operator']} {did}{edited} at {at(remedy['done_at'])}{why_so}."
+
+
+def tell_review(remedy: Shown) -> str:
+    """What a person did with a held output, and the output as it was before."""
+    did, data = DID[remedy["verb"]], remedy["data"]
+    if remedy["verb"] == "release":
+        did += " unchanged" if data is None else ", edited,"
+    why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
+    was = "" if data is None else f" The output was {in_short(data['output'], SHOWN_OUTPUT)}."
+    return f"{remedy['operator']} {did} at {at(remedy['done_at'])}{why_so}.{was}"
 
 
 def tell_fork(remedy: Shown) -> str:

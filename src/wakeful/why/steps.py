@@ -34,7 +34,22 @@ def tell_steps(run: Shown) -> list[str]:
             )
         elif step["tries"] > 1:
             told.append(f"Step {step['name']} needed {step['tries']} tries.")
-    return told
+    return [*told, *(tell_decided(step["result"]) for step in run["steps"] if is_decided(step))]
+
+
+def is_decided(step: Shown) -> bool:
+    """Whether it is the record of a finished `run.decide`."""
+    return step["state"] == "done" and step["key"].startswith("run.decide:") and isinstance(step["result"], dict)
+
+
+def tell_decided(told: Shown) -> str:
+    """What was decided, and by whom."""
+    if told["answer"] is None:
+        return f'The run could not decide "{told["question"]}": {told["why"]}.'
+    who = {"rule": f"rule {told['rule']}", "model": f"model {told['model']}", "person": told["person"] or "a person"}
+    sure = f", with confidence {told['confidence']:g}" if told["by"] == "model" else ""
+    why_so = f" ({told['why']})" if told["by"] == "person" else ""
+    return f'"{told["question"]}" was decided by {who[told["by"]]}{sure}: {told["answer"]}{why_so}.'
 
 
 def tell_waits(run: Shown, present: Microseconds) -> list[str]:
@@ -66,11 +81,17 @@ def tell_wait(step: Shown, children: list[Shown], present: Microseconds) -> str:
             f"{at(step['due_at'])} at the latest, {left}. `wakeful why {awaited['child']}` explains that run."
         )
     if "question" in awaited:
+        approval = awaited["approval"]
+        asked = f"{since} has asked {awaited['to'] or 'people'}: {awaited['question'].rstrip('.')}"
+        limit = f"It waits for an answer until {at(step['due_at'])} at the latest, {left}; then"
+        if step["name"].startswith("approve "):
+            return (
+                f"{asked}. {limit} the effect is denied. Answer it with `wakeful approvals approve {approval}` or "
+                f"`wakeful approvals deny {approval}`; `wakeful approvals show {approval}` shows what would happen."
+            )
         return (
-            f"{since} has asked {awaited['to'] or 'people'}: {awaited['question'].rstrip('.')} It waits for an answer until "
-            f"{at(step['due_at'])} at the latest, {left}; then the wait ends with TimedOut. Answer it with "
-            f"`wakeful approvals answer {awaited['approval']} ANSWER`; `wakeful approvals show {awaited['approval']}` "
-            "shows the expected answer."
+            f"{asked} {limit} the wait ends with TimedOut. Answer it with `wakeful approvals answer {approval} ANSWER`; "
+            f"`wakeful approvals show {approval}` shows the expected answer."
         )
     return f"{since} has been asleep; it continues automatically at {at(step['due_at'])}, {left}."
 

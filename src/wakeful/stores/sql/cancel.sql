@@ -26,7 +26,7 @@ limit 1
 -- effect has no end time yet and counts as the latest.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null, once, operation, follows, settlement, rule, policy
+  stored_before is not null, once, operation, follows, settlement, rule, policy, approval, executed
 from wakeful_effect effect
 where effect.root = :root and effect.follows is null
   and (effect.run_seq = :run_seq
@@ -36,7 +36,7 @@ order by coalesce(settled_at, 9223372036854775807) desc, seq desc
 -- stop_to_undo(now, seq, operator, note, reason) --
 -- A worker claims it, to settle and undo its effects. Its uncommitted output is dropped.
 update wakeful_run
-set state = 'ready', reason = :reason, due_at = {now}, parked_for = null, gathering_since = null, state_change = null,
+set state = 'ready', reason = :reason, due_at = {now}, parked_for = null, halted_for = null, gathering_since = null, state_change = null,
     output = case when committed_at is null then null else output end,
     outcome = case when committed_at is null then null else outcome end,
     cancel_at = {now}, cancel_by = :operator, cancel_note = :note
@@ -76,7 +76,7 @@ update wakeful_run set committed_at = null, output = null, outcome = null where 
 
 -- cancel_now(now, seq, operator, note, reason, outcome) --
 update wakeful_run
-set state = 'cancelled', reason = :reason, due_at = null, finished_at = {now}, parked_for = null, gathering_since = null,
+set state = 'cancelled', reason = :reason, due_at = null, finished_at = {now}, parked_for = null, halted_for = null, gathering_since = null,
     state_change = null, outcome = :outcome, cancel_at = {now}, cancel_by = :operator, cancel_note = :note, failed_with = null
 where seq = :seq
 

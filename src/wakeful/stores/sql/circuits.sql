@@ -35,7 +35,7 @@ where seq in (
 returning seq
 
 -- unpark_probe(now, app, name, most, reason) --
--- As unpark_runs, without paused agents: no worker would claim such a probe, and all other runs would wait for it.
+-- As unpark_runs, without paused or halted agents: no worker would claim such a probe, and all other runs would wait for it.
 update wakeful_run
 set state = 'ready', reason = :reason, parked_for = null, due_at = {now},
     started_at = started_at + ({now} - coalesce(due_at, {now}))
@@ -43,6 +43,8 @@ where seq in (
   select seq from wakeful_run where app = :app and parked_for = :name and state = 'parked'
     and not exists (
       select 1 from wakeful_pause pause where pause.app = :app and pause.agent in ('', wakeful_run.agent) and pause.paused = 1)
+    and not exists (
+      select 1 from wakeful_halt halt where halt.app = :app and halt.agent in ('', wakeful_run.agent) and halt.action = '')
   order by seq limit :most
 )
 returning seq

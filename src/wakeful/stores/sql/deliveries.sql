@@ -45,17 +45,18 @@ update wakeful_lane set owner = null where app = :app and channel = :channel and
 update wakeful_lane set owner = null where owner = :process returning channel
 
 -- next_deliveries(now, app, channel, most) --
--- In the order of their commits, with the time that each must still wait.
+-- In the order of their commits, with the time that each must still wait. Deliveries of halted agents stay where they are.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
   (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at, delivery.error
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
-where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending'
+where delivery.app = :app and delivery.channel = :channel and delivery.state = 'pending' and {goes_out}
 order by delivery.seq limit :most
 
 -- first_delivery(now, app, channel) --
 -- Whether there is any delivery at all. Taking the lane is a write, which would wake other processes for nothing.
-select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending' order by seq limit 1
+select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending' and {goes_out}
+order by seq limit 1
 
 -- save_delivery(now, seq, state, tries, delay, error, reason) --
 -- A delivery that a person discarded while it was in flight stays discarded, unless it has arrived.

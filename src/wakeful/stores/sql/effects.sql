@@ -26,9 +26,9 @@ where id = :id and (state = 'staged' or (state = 'abandoned' and settled_by is n
 returning id, opened_at
 
 -- abandon_staged(now, root, run_seq, reason) --
--- Never begun, and not to be begun.
+-- Never begun, and not to be begun: staged, or waiting for an approval.
 update wakeful_effect set state = 'abandoned', reason = :reason, settled_at = {now}
-where root = :root and run_seq = :run_seq and state = 'staged'
+where root = :root and run_seq = :run_seq and state in ('staged', 'waiting')
 
 -- insert_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, tries, attempt, position, undoes, rule, policy) --
 -- The intent, before the call. Fenced by the run's token. No row comes back if the effect exists, the claim is lost, or the run is asked
@@ -60,7 +60,7 @@ returning id
 -- load_effects(root) --
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null, once, operation, follows, settlement, rule, policy
+  stored_before is not null, once, operation, follows, settlement, rule, policy, approval, executed
 from wakeful_effect where root = :root order by position, seq
 
 -- find_effect(id) --
@@ -68,7 +68,7 @@ select effect.root, effect.id, effect.action, effect.reference, effect.safety, e
   effect.reason, effect.result, effect.error, effect.tries, effect.attempt, effect.position, effect.opened_at,
   effect.settled_by, effect.note, effect.staged, coalesce(effect.called_at, effect.opened_at), coalesce(effect.due_at, 0),
   effect.doubtful, effect.undoes, effect.stored_before is not null, effect.once, effect.operation,
-  effect.follows, effect.settlement, effect.rule, effect.policy, run.id
+  effect.follows, effect.settlement, effect.rule, effect.policy, effect.approval, effect.executed, run.id
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- settle_effect(now, id, state, result, operator, note, settlement) --

@@ -4,11 +4,11 @@
 select position from wakeful_step where run_seq = :run_seq and key = :key
 
 -- steps_to_copy(run_seq, position) --
--- What was finished before a step. The agent's state is read again, and facts about code versions belong to the old run only.
+-- What was finished before a step. The agent's state is read again, facts for policy are told again, and facts about code versions belong to the old run only.
 select key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at
 from wakeful_step
 where run_seq = :run_seq and position < :position and state in ('done', 'failed', 'fact')
-  and not (state = 'fact' and (key in ('state', 'version', 'not asked for', 'failing') or key like 'version %'))
+  and not (state = 'fact' and (key in ('state', 'facts', 'version', 'not asked for', 'failing') or key like 'version %'))
 order by position, key
 
 -- copy_step(run_seq, key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at) --

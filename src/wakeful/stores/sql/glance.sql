@@ -8,7 +8,8 @@ select 'run', value, (
   ) - {now} from json_each(:agents)
 union all
 select 'delivery', value, (
-    select due_at from wakeful_delivery where app = :app and channel = value and state = 'pending' order by seq limit 1
+    select due_at from wakeful_delivery where app = :app and channel = value and state = 'pending' and {goes_out}
+    order by seq limit 1
   ) - {now} from json_each(:channels)
 union all
 select 'alarm', null, (select min(tell_at) from wakeful_alarm where app = :app and tell_at is not null) - {now}

@@ -15,7 +15,7 @@ select run.root, run.agent, run.finished_at, run.id, run.token,
   case when run.id = run.root
     and (select 1 from wakeful_run other where other.root = run.root and other.id <> other.root limit 1) is null then 1 else 0 end,
   case when coalesce(
-    (select 1 from wakeful_effect where root = run.root and state || '' in ('staged', 'intent', 'retrying', 'unknown', 'held') limit 1),
+    (select 1 from wakeful_effect where root = run.root and state || '' in ('staged', 'waiting', 'intent', 'retrying', 'unknown', 'held') limit 1),
     (select 1 from wakeful_delivery where run_seq = run.seq and state || '' in ('held', 'pending', 'dead') limit 1),
     (select 1 from wakeful_run caller where caller.seq = run.parent_seq and caller.state not in ('done', 'dead', 'denied', 'cancelled') limit 1),
     (select 1 from wakeful_effect effect where effect.root = run.root and effect.once is not null
@@ -43,7 +43,7 @@ where seq in (select seq from wakeful_run where id = :root union all select seq 
 -- unsettled_of_family(root) --
 -- What keeps a family: unfinished effects and deliveries, a caller that is open, and the business key of an effect.
 select cast(:root as text) from wakeful_effect
-where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
+where root = :root and state in ('staged', 'waiting', 'intent', 'retrying', 'unknown', 'held')
 union all
 select cast(:root as text) from wakeful_delivery
 where run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
@@ -58,7 +58,7 @@ where effect_id in (select id from wakeful_effect where root = :root and once is
 -- unsettled_of_families(root) --
 -- As unsettled_of_family, for many.
 select cast(:root as text) from wakeful_effect
-where root = :root and state in ('staged', 'intent', 'retrying', 'unknown', 'held')
+where root = :root and state in ('staged', 'waiting', 'intent', 'retrying', 'unknown', 'held')
 union all
 select cast(:root as text) from wakeful_delivery
 where run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)

@@ -86,7 +86,7 @@ where event_seq = (select event_seq from wakeful_run where seq = :run_seq)
 -- A running run stops at its next step. One that waits, is held or parked becomes ready, for a worker to undo its effects.
 update wakeful_run
 set cancel_at = {now}, cancel_by = :asked_by, cancel_note = :note,
-    due_at = case when state in ('waiting', 'held', 'parked') then {now} else due_at end, parked_for = null,
+    due_at = case when state in ('waiting', 'held', 'parked') then {now} else due_at end, parked_for = null, halted_for = null,
     state = case when state in ('waiting', 'held', 'parked') then 'ready' else state end
 where seq = :seq and state in ('ready', 'running', 'waiting', 'held', 'parked') and cancel_at is null
 

@@ -1,8 +1,8 @@
 -- What keeps due runs from being claimed: pauses, limits over all processes, and the shares of other processes.
 
 -- claim_facts(now, app) --
--- Read first by a claim: agents with a run that must run alone, paused agents and rates after a pause, failing agents, whose next
--- success must be recorded; and a last row if living processes have different versions of the code or one was overtaken.
+-- Read first by a claim: agents with a run that must run alone, paused agents and rates after a pause, halted agents, failing agents,
+-- whose next success must be recorded; and a last row if living processes have different versions of the code or one was overtaken.
 select agent, 'solo', cast(null as text) from (
   select distinct agent from wakeful_run
   where app = :app and state in ('ready', 'waiting') and crashes >= 2 and due_at <= {now}
@@ -10,6 +10,8 @@ select agent, 'solo', cast(null as text) from (
 union all
 select agent, case when paused = 1 then 'paused' else 'rate' end, rate from wakeful_pause
 where app = :app and (paused = 1 or rate is not null)
+union all
+select agent, 'halted', null from wakeful_halt where app = :app and action = ''
 union all
 select agent, 'failing', null from wakeful_failing where app = :app
 union all

@@ -46,7 +46,7 @@ delete from wakeful_operation_key where (app, action, key) in (
   select operation.app, operation.action, operation.key from wakeful_operation_key operation
   where operation.app = :app and operation.expires_at <= {now} and not exists (
     select 1 from wakeful_effect effect where effect.id = operation.effect_id
-      and effect.state in ('staged', 'intent', 'retrying', 'unknown', 'held')
+      and effect.state in ('staged', 'waiting', 'intent', 'retrying', 'unknown', 'held')
   )
   order by operation.expires_at limit :most
 )
@@ -74,7 +74,8 @@ where app = :app and action = :action and key = :key
 -- holder_of_key(id, undo) --
 -- The effect that has a key, its run, and the state of the effect that undoes it, if there is one.
 select effect.id, effect.state, effect.settled_by, effect.note, effect.result, effect.arguments, run.id, run.state,
-  (select undo.state from wakeful_effect undo where undo.id = :undo)
+  (select undo.state from wakeful_effect undo where undo.id = :undo),
+  case when effect.approval is not null and effect.settlement is null then 1 else 0 end
 from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq where effect.id = :id
 
 -- open_once_effect(now, id, root, run_seq, token, app, agent, action, reference, safety, state, reason, arguments, result, attempt, position, staged, settled_by, note, once, operation, follows, rule, policy) --
@@ -95,7 +96,7 @@ set state = excluded.state, reason = excluded.reason, run_seq = excluded.run_seq
     rule = excluded.rule, policy = excluded.policy,
     opened_at = case when wakeful_effect.follows is not null and excluded.follows is not null then wakeful_effect.opened_at
       else excluded.opened_at end
-where wakeful_effect.state in ('staged', 'retrying') or (wakeful_effect.state = 'abandoned' and wakeful_effect.settled_by is null)
+where wakeful_effect.state in ('staged', 'waiting', 'retrying') or (wakeful_effect.state = 'abandoned' and wakeful_effect.settled_by is null)
 returning id, opened_at
 
 -- follow_effect(holder, effect_id, run_seq) --
@@ -118,7 +119,7 @@ delete from wakeful_follower where holder = :holder
 -- Effects that have their key and are not over, or are being undone.
 select operation.effect_id from wakeful_operation_key operation join wakeful_effect effect on effect.id = operation.effect_id
 where operation.effect_id = :effect_id and (
-  effect.state || '' in ('intent', 'retrying', 'unknown', 'held')
+  effect.state || '' in ('waiting', 'intent', 'retrying', 'unknown', 'held')
   or effect.state || '' = 'confirmed' and exists (
     select 1 from wakeful_effect undo where undo.id = :undo and undo.state || '' in ('intent', 'retrying', 'unknown', 'held')
   )

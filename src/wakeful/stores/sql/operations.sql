@@ -1,8 +1,8 @@
 -- Operations: who did what, written in the same transaction as the change.
 
--- insert_operation(now, app, operator, way, verb, target, detail) --
-insert into wakeful_operation (app, operator, way, verb, target, detail, done_at)
-values (:app, :operator, :way, :verb, :target, :detail, {now})
+-- insert_operation(now, app, operator, way, proved, verb, target, detail) --
+insert into wakeful_operation (app, operator, way, proved, verb, target, detail, done_at)
+values (:app, :operator, :way, :proved, :verb, :target, :detail, {now})
 
 -- app_of_subject(id) --
 -- The app of a run, an effect or an approval.
@@ -16,10 +16,10 @@ select id, app from wakeful_approval where id = :id
 -- How many items of a bulk operation were done until now.
 select done from wakeful_operation where choice = :choice
 
--- count_operation(now, app, operator, way, verb, target, detail, choice, done) --
+-- count_operation(now, app, operator, way, proved, verb, target, detail, choice, done) --
 -- The one row of a bulk operation, which is carried out in slices.
-insert into wakeful_operation (app, operator, way, verb, target, detail, choice, done, done_at)
-values (:app, :operator, :way, :verb, :target, :detail, :choice, :done, {now})
+insert into wakeful_operation (app, operator, way, proved, verb, target, detail, choice, done, done_at)
+values (:app, :operator, :way, :proved, :verb, :target, :detail, :choice, :done, {now})
 on conflict (choice) where choice is not null do update set done = excluded.done, detail = excluded.detail
 
 -- begin_operation(now, app, operator, verb, target, detail) --

@@ -41,15 +41,20 @@ on conflict (app, rule, subject, use) do nothing
 update wakeful_run set state = 'held', reason = :reason where id = :id and state = 'ready' and token = 0
 returning seq, id
 
--- open_run_approval(now, id, run_seq, key, app, agent, question, schema, rule) --
-insert into wakeful_approval (id, app, agent, run_seq, key, question, schema, state, asked_at, kind, rule)
-values (:id, :app, :agent, :run_seq, :key, :question, :schema, 'open', {now}, 'run', :rule)
+-- open_run_approval(now, id, run_seq, key, app, agent, question, schema, rule, asked_of, within, digest, needed, approvers, kept_out, escalations, tend_after) --
+-- Without `within` it waits without an end.
+insert into wakeful_approval
+  (id, app, agent, run_seq, key, question, schema, state, asked_at, kind, rule, asked_of, due_at, digest, needed, approvers, kept_out,
+  escalations, tend_at)
+values (:id, :app, :agent, :run_seq, :key, :question, :schema, 'open', {now}, 'run', :rule, :asked_of, {now} + cast(:within as bigint),
+  :digest, :needed, :approvers, :kept_out, :escalations, {now} + cast(:tend_after as bigint))
 on conflict (id) do nothing
 
 -- begin_held_run(now, seq) --
--- A person said yes. A run with a place becomes due when its turn comes.
+-- A person said yes, and no rule wants a further one. A run with a place becomes due when its turn comes.
 update wakeful_run set state = 'ready', reason = null, due_at = case when place is null then {now} end
 where seq = :seq and state = 'held' and token = 0
+  and not exists (select 1 from wakeful_approval asked where asked.run_seq = :seq and asked.state = 'open' and asked.kind = 'run')
 returning app, agent, id
 
 -- deny_held_run(now, seq, reason, outcome) --

@@ -388,7 +388,7 @@ order by given.place
 
 -- first_delivery(now, app, channel) --
 -- differs: as next_deliveries.
-select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending'
+select due_at - {now} from wakeful_delivery where app = :app and channel = :channel and state = 'pending' and {goes_out}
 order by seq + 0 limit 1
 
 -- next_deliveries(now, app, channel, most) --
@@ -399,7 +399,7 @@ select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.c
   {now} - delivery.created_at, delivery.error
 from (
   select seq, id, app, message, subject, created_at, tries, error, run_seq, due_at - {now} as wait from wakeful_delivery
-  where app = :app and channel = :channel and state = 'pending' order by seq + 0 limit :most
+  where app = :app and channel = :channel and state = 'pending' and {goes_out} order by seq + 0 limit :most
 ) delivery
 cross join lateral (select agent, id, app, event_seq from wakeful_run where seq = delivery.run_seq) run
 order by delivery.seq

@@ -14,7 +14,7 @@ limit 1
 -- differs: as done_outside.
 select root, id, action, reference, safety, state, arguments, reason, result, error, tries, attempt, position, opened_at,
   settled_by, note, staged, coalesce(called_at, opened_at), coalesce(due_at, 0), doubtful, undoes,
-  stored_before is not null, once, operation, follows, settlement, rule, policy
+  stored_before is not null, once, operation, follows, settlement, rule, policy, approval, executed
 from wakeful_effect effect
 where effect.root = :root and effect.follows is null
   and (effect.run_seq = :run_seq

@@ -22,6 +22,8 @@ where seq = any(array(
   select seq from wakeful_run run where app = :app and parked_for = :name and state = 'parked'
     and not exists (
       select 1 from wakeful_pause pause where pause.app = :app and pause.agent in ('', run.agent) and pause.paused = 1)
+    and not exists (
+      select 1 from wakeful_halt halt where halt.app = :app and halt.agent in ('', run.agent) and halt.action = '')
   order by seq + 0 limit :most
   for update of run skip locked
 ))

@@ -7,7 +7,7 @@ select 'run', given.name, (
   ) - {now} from json_array_elements_text(cast(:agents as json)) as given (name)
 union all
 select 'delivery', given.name, (
-    select due_at from wakeful_delivery where app = :app and channel = given.name and state = 'pending'
+    select due_at from wakeful_delivery where app = :app and channel = given.name and state = 'pending' and {goes_out}
     order by seq + 0 limit 1
   ) - {now} from json_array_elements_text(cast(:channels as json)) as given (name)
 union all

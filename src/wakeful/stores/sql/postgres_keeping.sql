@@ -16,7 +16,7 @@ for update of run skip locked
 -- unsettled_of_family(root) --
 -- differs: as load_sent, and `|| ''` as in save_delivery.
 select cast(:root as text) from wakeful_effect
-where root = :root and state || '' in ('staged', 'intent', 'retrying', 'unknown', 'held')
+where root = :root and state || '' in ('staged', 'waiting', 'intent', 'retrying', 'unknown', 'held')
 union all
 select cast(:root as text) from wakeful_delivery
 where run_seq = any(array(
@@ -52,7 +52,7 @@ returning event.seq
 select given.root from unnest(cast(:root as text[])) as given (root)
 where coalesce(
   (select 1 from wakeful_effect
-   where root = given.root and state || '' in ('staged', 'intent', 'retrying', 'unknown', 'held') limit 1),
+   where root = given.root and state || '' in ('staged', 'waiting', 'intent', 'retrying', 'unknown', 'held') limit 1),
   (select 1 from wakeful_delivery
    where run_seq = any(array(
        select seq from wakeful_run where id = given.root

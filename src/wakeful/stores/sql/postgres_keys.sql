@@ -90,7 +90,7 @@ returning run.seq, run.id, run.parent_seq, run.parent_key
 -- differs: as let_go.
 update wakeful_run
 set cancel_at = {now}, cancel_by = :asked_by, cancel_note = :note,
-    due_at = case when state in ('waiting', 'held', 'parked') then {now} else due_at end, parked_for = null,
+    due_at = case when state in ('waiting', 'held', 'parked') then {now} else due_at end, parked_for = null, halted_for = null,
     state = case when state in ('waiting', 'held', 'parked') then 'ready' else state end
 where seq = :seq and state || '' in ('ready', 'running', 'waiting', 'held', 'parked') and cancel_at is null
 

@@ -2,8 +2,8 @@
 
 -- fence_to_claim(now, process, app) --
 -- differs: exists only here. The fence of a claim, which also passes the gate of its app. Many claims may pass at once, but not during a
--- pause of the app; a transaction that pauses waits until all claims that have passed are finished. So facts that a claim reads after this
--- stay true until its commit. An advisory lock, because it is fair: readers of a row could keep a writer waiting forever.
+-- pause or halt of the app; a transaction that pauses waits until all claims that have passed are finished. So facts that a claim reads
+-- after this stay true until its commit. An advisory lock, because it is fair: readers of a row could keep a writer waiting forever.
 select id, lease_until > {now}, pg_advisory_xact_lock_shared(hashtextextended('wakeful pause ' || cast(:app as text), 0))
 from wakeful_process where id = :process and state = 'alive' for key share
 
@@ -24,6 +24,8 @@ select agent, 'solo', cast(null as text) from (
 union all
 select agent, case when paused = 1 then 'paused' else 'rate' end, rate from wakeful_pause
 where app = :app and (paused = 1 or rate is not null)
+union all
+select agent, 'halted', null from wakeful_halt where app = :app and action = ''
 union all
 select agent, 'failing', null from wakeful_failing where app = :app
 union all

@@ -40,7 +40,8 @@ select lane.channel, delivery.id, delivery.created_at, run.agent, lane.owner,
 from wakeful_lane lane
 join wakeful_delivery delivery on delivery.seq = any(array[(
   select head.seq from wakeful_delivery head
-  where head.app = lane.app and head.channel = lane.channel and head.state = 'pending' order by head.seq + 0 limit 1
+  where head.app = lane.app and head.channel = lane.channel and head.state = 'pending' and {goes_out}
+  order by head.seq + 0 limit 1
 )])
 join wakeful_run run on run.seq = any(array[delivery.run_seq])
 where lane.app = :app

@@ -14,7 +14,7 @@ from wakeful_run where id = :id {for_update}
 -- code.
 update wakeful_run
 set state = 'ready', reason = :reason, due_at = {now}, token = token + 1, attempts = 0, crashes = 0, started_at = null,
-    finished_at = null, error = null, data = coalesce(:data, data), state_change = null, version = '~' || ltrim(version, '~'),
+    finished_at = null, error = null, data = coalesce(:data, data), state_change = null, held_at = null, version = '~' || ltrim(version, '~'),
     failed_with = case when cancel_at is null then null else failed_with end,
     cancel_at = case when state = 'cancelled' then null else cancel_at end,
     cancel_by = case when state = 'cancelled' then null else cancel_by end,

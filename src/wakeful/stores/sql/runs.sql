@@ -37,12 +37,16 @@ update wakeful_run set output = :output, outcome = :outcome, committed_at = {now
 where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
 
--- hold_output(seq, token, output, outcome, reason, state_change) --
+-- hold_output(now, seq, token, output, outcome, reason, state_change) --
 update wakeful_run
 set state = 'held', reason = :reason, owner = null, due_at = null, output = :output, outcome = :outcome,
-    state_change = :state_change
+    state_change = :state_change, held_at = {now}
 where seq = :seq and token = :token and state = 'running' and cancel_at is null
 returning seq
+
+-- note_held_at(now, seq) --
+-- It waits for a person itself, neither for an effect nor for an approval.
+update wakeful_run set held_at = {now} where seq = :seq and state = 'held'
 
 -- close_run(now, seq, token, outcome) --
 update wakeful_run

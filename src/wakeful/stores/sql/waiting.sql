@@ -47,7 +47,8 @@ select lane.channel, delivery.id, delivery.created_at, run.agent, lane.owner,
 from wakeful_lane lane
 join wakeful_delivery delivery on delivery.seq = (
   select head.seq from wakeful_delivery head
-  where head.app = lane.app and head.channel = lane.channel and head.state = 'pending' order by head.seq limit 1
+  where head.app = lane.app and head.channel = lane.channel and head.state = 'pending' and {goes_out}
+  order by head.seq limit 1
 )
 join wakeful_run run on run.seq = delivery.run_seq
 where lane.app = :app

@@ -164,6 +164,9 @@ delete from wakeful_step where run_seq = :run_seq and state = 'waiting' and exis
   select 1 from wakeful_approval asked
   where asked.run_seq = :run_seq and asked.key = wakeful_step.key and asked.state || '' = 'withdrawn')
 
+-- answerer_of_approval(id) --
+select answered_by from wakeful_approval where id = :id
+
 -- answer_of_approval(id, run_seq) --
 -- A run that starts from the top asks again for an approval that was answered.
 select answer from wakeful_approval where id = :id and run_seq = :run_seq and state = 'answered'
@@ -195,7 +198,8 @@ select id from wakeful_approval where app = :app and state = 'open'
 -- Newest first; `after` is the seq of the last one seen.
 select approval.seq, approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
-  approval.answered_at, approval.kind, approval.rule
+  approval.answered_at, approval.kind, approval.rule, approval.action, approval.arguments, approval.digest, approval.needed as "of", approval.approvers as "by",
+  approval.effect_id as effect
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where (cast(:state as text) is null or approval.state = :state) and (cast(:after as bigint) is null or approval.seq < :after)
 order by approval.seq desc limit :most
@@ -204,6 +208,7 @@ order by approval.seq desc limit :most
 -- By id or by a prefix of one.
 select approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
-  approval.answered_at, approval.kind, approval.rule
+  approval.answered_at, approval.kind, approval.rule, approval.action, approval.arguments, approval.digest, approval.needed as "of", approval.approvers as "by",
+  approval.effect_id as effect
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where approval.id >= :id and approval.id < :upper order by approval.id limit 2

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
-from wakeful.model import Flow, RunOutcome, RunState
+from wakeful.model import ON_OVERLAP, Flow, RunOutcome, RunState
 from wakeful.stores.lanes import Lane
 from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.entry import Entry
@@ -186,7 +186,7 @@ def _supersede(now: int | None, crossings: Crossings) -> Transaction[tuple[set[i
         if crossing.flow.overlap == "replace":  # claimed just before the update: ask these to stop
             started |= {run.seq: chosen[run.seq] for run in crossing.open if run.seq in chosen.keys() - gone}
     if started:
-        yield "ask_to_stop", [(now, seq, 'overlap="replace"', started[seq]) for seq in sorted(started)]
+        yield "ask_to_stop", [(now, seq, ON_OVERLAP, started[seq]) for seq in sorted(started)]
     return gone, woken
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from wakeful.clock import Microseconds
-from wakeful.errors import ClaimLost, PayloadTampered
+from wakeful.errors import ClaimLost, LinkRefused, PayloadTampered
 from wakeful.model import ApprovalState, Step, digest
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.lanes import Lanes
@@ -15,8 +15,10 @@ from wakeful.stores.tampered import WHAT_TO_DO, Tampered
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.asking import tell_answered
 from wakeful.stores.verbs.held_admissions import decide_run
+from wakeful.stores.verbs.links import take_link
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import lost
+from wakeful.stores.verbs.votes import Terms, Voted, VoteRefused, vote
 from wakeful.stores.verbs.waits import step_row, wake
 
 
@@ -54,17 +56,25 @@ class Answered:
     first: bool
     state: ApprovalState
     answered_by: str | None
+    refused: VoteRefused | None = None  # why the vote does not count
+    votes: int = 0  # how many agree by now
+    needed: int = 1
 
 
 @dataclass(slots=True)
 class AnswerApproval(ByPerson[Answered | None]):
     """Answer an approval with JSON. The first answer counts; for a later one, the result says who answered. None if there is no such
     approval.
+
+    An approval of an effect or a run is answered by votes: the first no ends it, and it stays open until enough people said yes.
     """
 
     id: str
     answer: str
     run: str | None = None  # the run that begins, or not, by this answer
+    digest: str | None = None  # of what the person saw
+    arguments: str | None = None  # edited by the person: JSON, by parameter
+    link: str | None = None  # the digest of the link that it comes by: the link is used up, or LinkRefused
     woken: list[tuple[str, str]] = field(default_factory=list)
 
     def lock_keys(self, lanes: Lanes) -> None:
@@ -73,6 +83,9 @@ class AnswerApproval(ByPerson[Answered | None]):
 
     def audit(self, result: Answered | None) -> Audit | None:
         return None if result is None or not result.first else Audit("answer", None, self.id, self.note)
+
+
+VOTED_ON = frozenset({"effect", "run"})
 
 
 def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[list[ClaimLost | None]]:
@@ -106,33 +119,60 @@ def ask_people(now: int | None, requests: Sequence[AskPerson]) -> Transaction[li
 
 def answer_approvals(
     now: int | None, requests: Sequence[AnswerApproval]
-) -> Transaction[list[Answered | PayloadTampered | None]]:
-    results: list[Answered | PayloadTampered | None] = []
+) -> Transaction[list[Answered | PayloadTampered | LinkRefused | None]]:
+    results: list[Answered | PayloadTampered | LinkRefused | None] = []
     for request in requests:
+        refused = None if request.link is None else (yield from take_link(now, request.link, request.id))
+        if refused is not None:
+            results.append(refused)
+            continue
         found = yield "find_approval", [(request.id,)]
         if not found:
             results.append(None)
             continue
-        identifier, app, agent, _, key, state, _, answered_by, _, run, kind = found[0]
+        identifier, app, agent, seq, key, _, _, answered_by, _, run, kind = found[0]
+        voted: Voted | VoteRefused | None = None
         if identifier != digest(run, key):
             # The id is derived from the run and the step. Here the row was changed to point at another step, which would get the answer.
             message = f"approval {identifier} was tampered with: it points at a step of run {run} that did not ask for it. {WHAT_TO_DO}"
             results.append(PayloadTampered(message))
             continue
-        answered = yield "answer_approval", [(now, request.id, request.answer, request.by.name, request.note)]
+        answer, by = request.answer, request.by.name
+        if kind == "run":  # all that is asked about the run: the last yes must see the others
+            yield "lock_approvals", [(seq,)]
+        if kind in VOTED_ON:  # locked first: a worker that checked edited arguments may open it at this moment
+            terms = Terms(*(yield "approval_terms", [(now, request.id)])[0])
+            if terms.state == "open":
+                told = (request.by, answer, request.digest, request.arguments, request.note)
+                voted = yield from vote(now, terms, *told)
+                if isinstance(voted, VoteRefused):
+                    results.append(Answered(identifier, run, False, terms.state, None, voted, needed=terms.needed))
+                    continue
+                if voted.answer is None:
+                    if request.link is not None:
+                        yield "use_link", [(now, request.link)]
+                    yield "insert_remedy", [(now, terms.run_seq, "answer", by, request.note, answer, None)]
+                    results.append(Answered(identifier, run, True, "open", by, None, voted.votes, terms.needed))
+                    continue
+                answer, by = voted.answer, voted.by
+        answered = yield "answer_approval", [(now, request.id, answer, by, request.note)]
         if not answered:
             now_is = (yield "find_approval", [(request.id,)])[0]
             results.append(
                 Answered(identifier, run, first=False, state=now_is[5], answered_by=now_is[7] or answered_by)
             )
             continue
+        if request.link is not None:
+            yield "use_link", [(now, request.link)]
         seq, key = answered[0]
         if kind == "run":
-            request.woken = yield from decide_run(now, seq, request.answer, request.by.name)
+            request.woken = yield from decide_run(now, seq, answer, by)
         else:
-            yield "answer_step", [(now, seq, key, "done", request.answer, None)]
-            request.woken = yield from wake(now, seq, f"answered by {request.by.name}")
-        yield "insert_remedy", [(now, seq, "answer", request.by.name, request.note, request.answer, None)]
-        yield from tell_answered(now, app, agent, identifier, request.by.name, request.answer)
-        results.append(Answered(identifier, run, first=True, state=state, answered_by=request.by.name))
+            yield "answer_step", [(now, seq, key, "done", answer, None)]
+            request.woken = yield from wake(now, seq, f"answered by {by}")
+        said = request.answer if request.arguments is not None else answer
+        yield "insert_remedy", [(now, seq, "answer", request.by.name, request.note, said, None)]
+        yield from tell_answered(now, app, agent, identifier, by, answer)
+        votes = voted.votes if isinstance(voted, Voted) else 0
+        results.append(Answered(identifier, run, True, "answered", by, None, votes))
     return results

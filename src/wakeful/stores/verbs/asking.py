@@ -10,6 +10,7 @@ from wakeful.stores.verbs.people import resolve_alarms
 
 NOT_ANSWERED = "not answered in time"
 SHOWN_OF_AN_ANSWER = 200
+EDITED = '{"edit":'  # an answer that changes the arguments of an effect
 
 
 def tell_answered(
@@ -17,6 +18,8 @@ def tell_answered(
 ) -> Transaction[None]:
     """Resolve the alarm with the name of the person who answered, and the answer."""
     shown = answer if len(answer) <= SHOWN_OF_AN_ANSWER else f"{answer[:SHOWN_OF_AN_ANSWER]}…"
+    if answer.startswith(EDITED):
+        shown = "with edited arguments, which a worker checks"
     yield from resolve_alarms(now, [ask_alarm(app, agent, approval)], f"answered by {operator}: {shown}")
 
 

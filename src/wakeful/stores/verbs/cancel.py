@@ -15,6 +15,7 @@ from wakeful.stores.request import ANYTHING, Actor, Audit, ByPerson, Heard, OfRu
 from wakeful.stores.tampered import plain
 from wakeful.stores.transaction import Count, Fetcher, Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_approvals
+from wakeful.stores.verbs.halts import FAILED
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import promote
 from wakeful.stores.verbs.redo import queue
@@ -290,7 +291,7 @@ def _not_beside(at_work: Sequence[Row]) -> str | None:
 
 
 def by_failure(identifier: str) -> str:
-    return f"run {identifier}, which failed"
+    return f"run {identifier}{FAILED}"
 
 
 def _outcome_of(run: RunToCancel) -> str:

@@ -120,7 +120,7 @@ def claim_runs(now: int | None, requests: Sequence[ClaimRuns]) -> Transaction[li
 
 
 def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
-    """1. Skip paused agents. 2. A run that was in flight in two crashed processes must run alone: it is claimed when nothing else runs
+    """1. Skip paused agents; of halted ones, claim only runs that a person cancelled, to undo their effects. 2. A run that was in flight in two crashed processes must run alone: it is claimed when nothing else runs
     here. 3. Claim the due runs of each agent, within its limits and the fair share of this process. 4. Load the steps and effects of
     runs that have run before. 5. Find out when to look again.
     """
@@ -128,7 +128,8 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     facts = yield from read_facts(now, app)
     failing = frozenset(facts.failing)
     open_to = {agent: most for agent, most in request.wanted.agents if not facts.is_paused(agent)}
-    aparts = (yield from read_aparts(request, open_to)) if facts.versions else {}
+    halted = {agent: open_to.pop(agent) for agent in [*open_to] if facts.is_halted(agent)} if facts.halted else {}
+    aparts = (yield from read_aparts(request, [*open_to, *halted])) if facts.versions else {}
     rooms = yield from open_rooms(now, request, open_to, facts)
     solo = sorted(
         agent for agent in open_to if agent in facts.alone and (agent not in rooms or rooms[agent].runs() > 0)
@@ -141,6 +142,8 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     else:
         parts, asked, left = yield from _parts(now, request, open_to, rooms, aparts)
         rows = yield from _take_all(now, request, parts, rooms, states, aparts)
+        if halted:
+            rows += yield from _take_to_undo(now, request, halted, aparts)
     claims = [_claim_of(row, request) for row in rows]
     for claim in claims:
         claim.app = app
@@ -160,7 +163,8 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     short = [
         agent
         for agent, most in asked
-        if agent in open_to and (agent in request.serial or most > sum(claim.agent == agent for claim in claims))
+        if agent in halted
+        or (agent in open_to and (agent in request.serial or most > sum(claim.agent == agent for claim in claims)))
     ]
     waits = (yield "next_due", [(now, app, agent) for agent in short]) if short else []
     delays = [row[0] for row in waits if row[0] is not None]
@@ -217,6 +221,18 @@ def _take_all(
             found, states[agent] = yield from claim_serial(now, request, agent, room, aparts.get(agent))
             rows += found
     return rows
+
+
+def _take_to_undo(
+    now: int | None, request: ClaimRuns, halted: Mapping[str, int], aparts: Mapping[str, Apart]
+) -> Transaction[list[Row]]:
+    """Limits do not count: the handler is not executed. A run that must run alone waits until the halt is lifted."""
+    asked = [
+        (now, request.app, agent, most, request.process, request.versions.get(agent))
+        for agent, most in halted.items()
+        if most > 0
+    ]
+    return (yield from _for_each(asked, aparts, "claim_to_undo"))
 
 
 def _for_each(asked: Sequence[Row], aparts: Mapping[str, Apart], query: str) -> Transaction[list[Row]]:

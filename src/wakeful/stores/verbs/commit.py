@@ -15,6 +15,7 @@ from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready, stands_for
 from wakeful.stores.tampered import effect_to_settle, held_for_tampering, how_to_go_on
 from wakeful.stores.transaction import Count, Transaction
+from wakeful.stores.verbs.editing import MEANWHILE, EditedOutput, edit_output, output_to_edit
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import went_well
 from wakeful.stores.verbs.held import HeldRun, note_held, resolve_held
@@ -102,9 +103,12 @@ class CloseRun(OfRun[None]):
 
 @dataclass(slots=True)
 class ReleaseRun(ByPerson[Redone | None]):
-    """A person releases a held output unchanged. None if there is no such run; refused if no output is held."""
+    """A person releases a held output, unchanged or edited. None if there is no such run; refused if no output is held, or another
+    one than the person edited.
+    """
 
     id: str
+    edited: EditedOutput | None = None
 
     def follow(self, _: Redone | None, heard: Heard) -> None:
         heard.deliveries()
@@ -207,7 +211,7 @@ def _move_runs(now: int | None, going: Sequence[CommitRun], results: dict[Place,
                 results |= yield from refused([one.claim], [])
     held = [one for one in going if one.then == "held"]
     if held:
-        moved = yield "hold_output", [_held_row(one) for one in held]
+        moved = yield "hold_output", [_held_row(now, one) for one in held]
         results |= yield from refused([one.claim for one in held], moved)
         stored = [one for one in held if results.get(_place(one.claim)) is None]
         if stored:
@@ -245,6 +249,11 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
             words = _not_for_its_output(identifier, state, reason, holds_effect=holds_effect)
             results.append(Redone(identifier, state, words))
             continue
+        edited = request.edited
+        held = None if edited is None else (yield from output_to_edit(seq, edited))
+        if edited is not None and held is None:
+            results.append(Redone(identifier, state, MEANWHILE))
+            continue
         if change is not None:
             given = from_json(change)
             row = (now, app, agent, given["key"], given["version"], given["value"], identifier)
@@ -252,9 +261,14 @@ def release_runs(now: int | None, requests: Sequence[ReleaseRun]) -> Transaction
                 words = f"would overwrite a newer state of agent {agent}: `wakeful replay {identifier}` runs it again"
                 results.append(Redone(identifier, state, words))
                 continue
-        reason = f"released by {request.by.name}" + (f": {request.note}" if request.note else "")
-        told = to_json({**from_json(outcome), "commit": "committed"}).decode()
-        yield "insert_remedy", [(now, seq, "release", request.by.name, request.note, None, None)]
+        reason = f"released by {request.by.name}{'' if edited is None else ', edited'}"
+        reason += f": {request.note}" if request.note else ""
+        before, verified = None, {}
+        if edited is not None and held is not None:
+            before, verified = held.as_data(), {"verification": edited.verification}
+            yield from edit_output(now, held, edited, reason)
+        told = to_json({**from_json(outcome), **verified, "commit": "committed"}).decode()
+        yield "insert_remedy", [(now, seq, "release", request.by.name, request.note, before, None)]
         yield "release_deliveries", [(now, seq)]
         yield "release_output", [(now, seq, reason, told)]
         yield from resolve_held(now, [HeldRun(seq, app, agent, identifier)], reason)
@@ -320,7 +334,7 @@ def _staged_row(now: int | None, request: CommitRun, number: int) -> tuple[Any, 
     )
 
 
-def _held_row(request: CommitRun) -> tuple[object, ...]:
+def _held_row(now: int | None, request: CommitRun) -> tuple[object, ...]:
     change = request.state
     kept = (
         None
@@ -328,4 +342,4 @@ def _held_row(request: CommitRun) -> tuple[object, ...]:
         else to_json({"key": change.key, "version": change.version, "value": change.value}).decode()
     )
     outcome = to_json(request.outcome).decode()
-    return (request.claim.seq, request.claim.token, request.output, outcome, request.reason, kept)
+    return (now, request.claim.seq, request.claim.token, request.output, outcome, request.reason, kept)

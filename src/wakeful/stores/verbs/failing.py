@@ -71,7 +71,7 @@ def _pause(now: int | None, app: str, agent: str, count: int, streak: Streak) ->
         return
     note = f"{count} runs in a row became dead letters, the last: {streak.words}"
     yield "set_pause", [(now, app, agent, 1, None, OPERATOR, note)]
-    yield "insert_operation", [(now, app, OPERATOR, "worker", "pause", agent, note)]
+    yield "insert_operation", [(now, app, OPERATOR, "worker", 0, "pause", agent, note)]
     text = (
         f"agent {agent} is paused: {note}. No run of it is claimed until a person resumes it: `wakeful resume {agent}`"
     )

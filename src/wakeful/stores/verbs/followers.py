@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from wakeful.stores.verbs.progress import LeaveRun
 
 CERTAINLY_NOT_DONE = frozenset({"failed", "undone"})
-UNDER_WAY = frozenset({"intent", "retrying", "unknown", "held"})
-NOT_BEGUN = frozenset({"staged", "retrying"})
+UNDER_WAY = frozenset({"waiting", "intent", "retrying", "unknown", "held"})
+NOT_BEGUN = frozenset({"staged", "waiting", "retrying"})
 OVER = frozenset({"dead", "denied", "cancelled"})
 
 
@@ -32,6 +32,7 @@ class KeyHolder(NamedTuple):
     run: str
     run_state: str
     undo: EffectState | None
+    unsettled: int  # it was to be approved, and nobody settled it: if it is abandoned, it was not called
 
     @property
     def is_done(self) -> bool:
@@ -40,7 +41,8 @@ class KeyHolder(NamedTuple):
 
     def is_free(self, *, expired: bool) -> bool:
         """Whether another effect may take the key: only if this one was certainly not done, or the key has expired."""
-        if self.state in CERTAINLY_NOT_DONE or (self.state == "abandoned" and self.settled_by is None):
+        never_called = self.settled_by is None or self.unsettled
+        if self.state in CERTAINLY_NOT_DONE or (self.state == "abandoned" and never_called):
             return True
         if self.state in NOT_BEGUN and self.run_state in OVER:
             return True

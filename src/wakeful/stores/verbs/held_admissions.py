@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 from pydantic_core import from_json, to_json
 
 from wakeful.model import Admission, Arrival, Decision, HeldAdmission, RunOutcome, digest
+from wakeful.policy.asking import Ask
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.alarm import Alarm, ask_alarm
 from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.asking import withdraw_approvals
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.standing import Judged, beyond, note_uses
 from wakeful.stores.verbs.waits import Woken, tell_caller
@@ -50,7 +53,7 @@ def judge_counted(now: int | None, arrivals: Sequence[tuple[str, Arrival]]) -> T
     begins = []
     for number, (_, arrival, one) in enumerate(places):
         judgement, beyond_count = judged[number].judgement, over.get(number, ())
-        decision = judgement.final(beyond_count)
+        decision = asked_by_all(judgement, judgement.final(beyond_count), beyond_count)
         known = changed.get(arrival.key, arrival)
         watching = [each for each in judgement.watching(beyond_count) if each not in judgement.watched]
         if watching:
@@ -67,6 +70,15 @@ def judge_counted(now: int | None, arrivals: Sequence[tuple[str, Arrival]]) -> T
     return changed
 
 
+def asked_by_all(judgement: Judgement, decision: Decision, over: Sequence[str]) -> Decision:
+    """The decision with the terms of every rule that asks, the counted ones that are beyond their count among them."""
+    if decision.answer != "ask":
+        return decision
+    counted = [one.decision.asks for one in judgement.counted if one.rule in over]
+    asks = {ask.rule: ask for each in (judgement.decision.asks, *counted) for ask in each}
+    return replace(decision, asks=tuple(asks[rule] for rule in sorted(asks)))
+
+
 def became(admission: Admission, decision: Decision) -> Admission:
     """The admission under a decision that is not "allow"."""
     if decision.answer == "deny":
@@ -76,26 +88,60 @@ def became(admission: Admission, decision: Decision) -> Admission:
 
 
 def hold_new_runs(now: int | None, runs: Sequence[NewHeld]) -> Transaction[bool]:
-    """Hold runs that this transaction has inserted, and open their approvals. Returns whether an alarm was opened."""
+    """Hold runs that this transaction has inserted, and open their approvals: one for each rule that asks, without an end if a rule
+    holds. Returns whether an alarm was opened.
+    """
     by_run = {one.run: one for one in runs}
     rows = yield (
         "hold_new_run",
         [(one.run, reason_of(one.held.decision)) for one in sorted(runs, key=lambda one: one.run)],
     )
-    opened = []
-    alarms = []
+    opened: list[tuple[object, ...]] = []
+    alarms: list[Alarm] = []
+    spans: dict[str, int] = {}
     for seq, run in sorted(rows):
         one = by_run[run]
-        approval = digest(run, KEY)
-        decision = one.held.decision
-        question = f"May agent {one.agent} handle event {one.event} ({one.type})? {reason_of(decision)}"
-        opened.append((now, approval, seq, KEY, one.app, one.agent, question, YES_OR_NO, decision.rule))
-        key = ask_alarm(one.app, one.agent, approval)
-        alarms.append(Alarm(one.app, key, f"{question} (run {run}, which waits)", one.agent, one.held.owner))
+        for number, ask in enumerate(asks_about(one.held)):
+            key = KEY if number == 0 else f"{KEY} {ask.rule}"
+            approval = digest(run, key)
+            question = f"May agent {one.agent} handle event {one.event} ({one.type})? {ask.rule}: {ask.reason}"
+            opened.append((now, approval, seq, key, one.app, one.agent, question, YES_OR_NO, *terms_of(ask, one)))
+            alarm = ask_alarm(one.app, one.agent, approval)
+            text = f"{question} (run {run}, which waits)"
+            addressee = ", ".join(ask.by) or None
+            alarms.append(Alarm(one.app, alarm, text, one.agent, one.held.owner, addressee=addressee))
+            if ask.within:
+                spans[alarm] = ask.within * 3 // 4
     if opened:
         yield "open_run_approval", opened
         yield from open_alarms(now, sorted(alarms, key=lambda alarm: alarm.key))
+        reminded = [(now, alarm.key, spans[alarm.key]) for alarm in alarms if alarm.key in spans]
+        if reminded:
+            yield "remind_of_alarm", sorted(reminded, key=lambda row: row[1])
     return bool(opened)
+
+
+def asks_about(held: HeldAdmission) -> Sequence[Ask]:
+    """The approvals that a held run needs. A rule that holds wants the yes of anybody, and waits without an end."""
+    decision = held.decision
+    return decision.asks or (Ask(decision.rule, decision.reason, within=0),)
+
+
+def terms_of(ask: Ask, one: NewHeld) -> tuple[object, ...]:
+    """Who may answer, and until when, as `open_run_approval` takes it."""
+    first = ask.escalate[0][0] if ask.escalate else None
+    ends = ask.within or None
+    return (
+        ask.rule,
+        ", ".join(ask.by) or None,
+        ends,
+        digest("approve", one.run, ask.rule),
+        ask.of,
+        to_json(ask.by).decode() if ask.by else None,
+        to_json(ask.kept_out).decode() if ask.kept_out else None,
+        to_json(ask.escalate).decode() if ask.escalate else None,
+        min((at for at in (first, ends) if at is not None), default=None),
+    )
 
 
 def reason_of(decision: Decision) -> str:
@@ -103,11 +149,18 @@ def reason_of(decision: Decision) -> str:
 
 
 def decide_run(now: int | None, seq: int, answer: str, by: str) -> Transaction[Woken]:
-    """A person's answer to the question whether a run may begin. Returns the agents that may have work."""
+    """A person's answer to the question whether a run may begin: it begins when no rule wants a further yes. Returns the agents that may
+    have work.
+    """
     if from_json(answer) is True:
         return [(row[0], row[1]) for row in (yield "begin_held_run", [(now, seq)])]
-    reason = f"{by} said no"
+    return (yield from deny_run(now, seq, f"{by} said no"))
+
+
+def deny_run(now: int | None, seq: int, reason: str) -> Transaction[Woken]:
+    """Deny a run that waits to begin, and withdraw what is still asked about it."""
     woken: Woken = []
+    yield from withdraw_approvals(now, [(seq, reason)])
     for _, _, run in (yield "deny_held_run", [(now, seq, reason, DENIED)]):
         woken += yield from tell_caller(now, seq, run, "denied", reason)
     return woken

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from wakeful.clock import Microseconds
+from wakeful.model import OWN_AGENTS
 from wakeful.rate import Rate
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.versions import Apart
@@ -68,12 +69,21 @@ class ClaimFacts:
 
     alone: set[str] = field(default_factory=set)  # agents with a run that must run alone
     paused: set[str] = field(default_factory=set)
+    halted: set[str] = field(default_factory=set)
     rates: dict[str, str] = field(default_factory=dict)  # by agent: its rate after a pause
     failing: set[str] = field(default_factory=set)  # agents whose last runs ended dead
     versions: bool = False  # living processes have different versions of the code, or one was overtaken
 
     def is_paused(self, agent: str) -> bool:
-        return ALL in self.paused or agent in self.paused
+        return bool(self.paused) and _is_among(agent, self.paused)
+
+    def is_halted(self, agent: str) -> bool:
+        return bool(self.halted) and _is_among(agent, self.halted)
+
+
+def _is_among(agent: str, stopped: Collection[str]) -> bool:
+    """Whether an agent is paused or halted. Wakeful's own agents never are: alarms and approvals must get out."""
+    return (ALL in stopped or agent in stopped) and not agent.startswith(OWN_AGENTS)
 
 
 def read_facts(now: int | None, app: str) -> Transaction[ClaimFacts]:
@@ -83,6 +93,8 @@ def read_facts(now: int | None, app: str) -> Transaction[ClaimFacts]:
             facts.alone.add(agent)
         elif kind == "paused":
             facts.paused.add(agent)
+        elif kind == "halted":
+            facts.halted.add(agent)
         elif kind == "failing":
             facts.failing.add(agent)
         elif kind == "versions":

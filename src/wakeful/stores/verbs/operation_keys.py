@@ -15,18 +15,21 @@ it has the result, and the effect is not undone; a run that asks later waits for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from wakeful.clock import Microseconds
-from wakeful.errors import CancelAsked, ClaimLost, KeyTaken, LockLost, PolicyMoved
+from wakeful.errors import CancelAsked, ClaimLost, KeyTaken, LockLost, NotBegun
 from wakeful.model import Decision, Effect, digest
 from wakeful.policy.judgement import Judgement
 from wakeful.stores.request import OfRun
 from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.consent import AwaitsApproval, EffectQuestion, consented, open_questions
 from wakeful.stores.verbs.effects import (
     OpenEffect,
     SaveEffect,
+    asked_about,
+    count_grants,
     decided,
     effect_of,
     judged_of,
@@ -49,22 +52,26 @@ class OpenOnce(OpenEffect):
 
 
 @dataclass(slots=True)
-class SaveOnce(OfRun[Decision | None]):
+class SaveOnce(OfRun[Decision | AwaitsApproval | None]):
     """As SaveEffect. Refused with KeyTaken if the action is about to be called and another effect has the key by now."""
 
     app: str
     effect: Effect
     judgement: Judgement | None = None
+    questions: Mapping[str, EffectQuestion] = field(default_factory=dict)
     woken: list[tuple[str, str]] = field(default_factory=list)  # runs that waited for its end: (app, agent)
 
     worth_storing = True
+
+    def alarming(self) -> bool:
+        return bool(self.questions)
 
     @property
     def gate(self) -> str | None:
         return None if self.judgement is None else self.app
 
 
-Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost | PolicyMoved
+Opened = Effect | Decision | ClaimLost | CancelAsked | LockLost | NotBegun
 Place = tuple[str, str, str]  # app, action, key
 
 ENDS = frozenset({"confirmed", "failed"})
@@ -79,17 +86,18 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
     refused = yield from lost_locks(requests)
     asked = {number: one for number, one in enumerate(requests) if number not in refused}
     judged = {number: judged_of(one) for number, one in asked.items() if one.effect.state == "intent"}
-    decisions, watched = yield from final_decisions(now, judged)
+    decisions, watched, over = yield from final_decisions(now, judged)
+    decisions |= yield from consented(now, asked, judged, decisions, over)
     begins: dict[int, Effect] = {}
     for number, request in asked.items():
         decision = decisions.get(number)
-        became = decision if isinstance(decision, PolicyMoved) else decided(request.effect, decision)
+        became = decision if isinstance(decision, NotBegun) else decided(request, decision)
         if isinstance(became, Effect):
             begins[number] = became
         else:
             results[number] = became
     yield from store_decisions(now, requests, decisions, watched)
-    counted = []
+    begun = []
     for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
         if number in refused:
             results[number] = refused[number]
@@ -97,8 +105,9 @@ def open_once(now: int | None, requests: Sequence[OpenOnce]) -> Transaction[list
             opened = yield from _open(now, requests[number], begins[number])
             results[number] = opened
             if isinstance(opened, Effect) and opened.state == "intent" and number in judged:
-                counted.append(judged[number])
-    yield from note_uses(now, counted)
+                begun.append(number)
+    yield from note_uses(now, [judged[number] for number in begun])
+    yield from count_grants(now, requests, decisions, begun)
     return [results[number] for number in range(len(requests))]
 
 
@@ -119,6 +128,7 @@ def _open(now: int | None, request: OpenOnce, effect: Effect) -> Transaction[Ope
             return (yield from _as_stored(request))
         mine.opened_at = mine.called_at = opened[0][1]
         yield "take_operation_key", [(now, *place, mine.id, taken + 1, request.span)]
+        yield from open_questions(now, asked_about([(request, mine)]))
         return mine
     follower = _following(effect, holder)
     opened = yield "open_once_effect", [_row(now, request, follower)]
@@ -131,7 +141,7 @@ def _open(now: int | None, request: OpenOnce, effect: Effect) -> Transaction[Ope
 
 
 def _following(effect: Effect, holder: KeyHolder) -> Effect:
-    follower = replace(effect, operation=None, follows=holder.id, tries=0, due_at=0, doubtful=False)
+    follower = replace(effect, operation=None, follows=holder.id, tries=0, due_at=0, doubtful=False, approval=None)
     if holder.is_done:
         follower.state, follower.result = "confirmed", holder.result
         follower.reason = done_by(holder, effect.arguments)
@@ -158,9 +168,11 @@ def _as_stored(request: OpenOnce) -> Transaction[Opened]:
     return effect_of(found[0])
 
 
-def save_once(now: int | None, requests: Sequence[SaveOnce]) -> Transaction[list[Decision | Exception | None]]:
+def save_once(
+    now: int | None, requests: Sequence[SaveOnce]
+) -> Transaction[list[Decision | AwaitsApproval | Exception | None]]:
     """1. Lock the keys; an effect that is about to be called must have its key. 2. Save. 3. Resume the followers of ended effects."""
-    results: list[Decision | Exception | None] = [None] * len(requests)
+    results: list[Decision | AwaitsApproval | Exception | None] = [None] * len(requests)
     going: list[int] = []
     for number in sorted(range(len(requests)), key=lambda one: place_of(requests[one])):
         request = requests[number]
@@ -170,7 +182,11 @@ def save_once(now: int | None, requests: Sequence[SaveOnce]) -> Transaction[list
         else:
             going.append(number)
     saved = yield from save_effects(
-        now, [SaveEffect(requests[one].claim, requests[one].effect, requests[one].judgement) for one in going]
+        now,
+        [
+            SaveEffect(requests[one].claim, requests[one].effect, requests[one].judgement, requests[one].questions)
+            for one in going
+        ],
     )
     for number, refusal in zip(going, saved, strict=True):
         results[number] = refusal

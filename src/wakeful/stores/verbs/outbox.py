@@ -56,6 +56,7 @@ class WorkLane(Request[Lane]):
     results: list[Delivered] = field(default_factory=list)
 
     fenced_by = stands_for("process")
+    gate = stands_for("app")  # once an agent is halted, none of its deliveries is taken
 
     def alarming(self) -> bool:
         return any(one.alarm is not None or one.resolves is not None for one in self.results)

@@ -31,6 +31,7 @@ class RecordOperation(Request[None]):
     target: str | None = None
     detail: str | None = None
     way: Way | None = None
+    proved: bool = False
 
 
 def raise_alarms(now: int | None, requests: Sequence[RaiseAlarm]) -> Transaction[list[None]]:
@@ -68,7 +69,7 @@ def resolve_alarms(now: int | None, keys: Sequence[str], ending: str | None = No
 def record_operations(now: int | None, requests: Sequence[RecordOperation]) -> Transaction[list[None]]:
     yield (
         "insert_operation",
-        [(now, one.app, one.operator, one.way, one.verb, one.target, one.detail) for one in requests],
+        [(now, one.app, one.operator, one.way, int(one.proved), one.verb, one.target, one.detail) for one in requests],
     )
     return [None] * len(requests)
 
@@ -92,7 +93,16 @@ def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Seq
         yield (
             "insert_operation",
             [
-                (now, row.app or apps.get(row.subject), one.by.name, one.by.way, row.verb, row.subject, row.note)
+                (
+                    now,
+                    row.app or apps.get(row.subject),
+                    one.by.name,
+                    one.by.way,
+                    int(one.by.proved),
+                    row.verb,
+                    row.subject,
+                    row.note,
+                )
                 for one, row in acts
             ],
         )
@@ -103,7 +113,8 @@ def write_audits(now: int | None, requests: Sequence[Request[Any]], results: Seq
         if bulk.of is None and bulk.tells is None and not done:
             continue  # was already done
         by, words = request.by, bulk.words(done, request.note)
-        yield "count_operation", [(now, bulk.app, by.name, by.way, bulk.verb, bulk.subject, words, choice, done)]
+        told = (bulk.app, by.name, by.way, int(by.proved), bulk.verb, bulk.subject, words)
+        yield "count_operation", [(now, *told, choice, done)]
 
 
 def _apps_of(acts: Sequence[Audit]) -> Transaction[dict[str | None, str]]:

@@ -10,6 +10,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Microseconds
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Fetcher, Transaction
+from wakeful.stores.verbs.waits import wake
 
 Texts = Sequence[tuple[str, str]]  # name and text of each file
 
@@ -92,6 +93,8 @@ def apply_policies(now: int | None, requests: Sequence[ApplyPolicy]) -> Transact
         if changed:
             yield "end_policy", [(one.app, one.version)]
             yield "apply_policy", [(now, one.app, one.version, to_json(one.texts).decode(), one.by.name)]
+            for (run,) in (yield "runs_that_wait_for_approval", [(one.app,)]):
+                yield from wake(now, run, "the policy has changed: what it waits for is judged anew")
         results.append(PolicyApplied(one.version, before, seen, changed))
     return results
 

@@ -22,6 +22,8 @@ from wakeful.stores.verbs.dead import under_open_keys
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import Streak, note_dead, went_well
 from wakeful.stores.verbs.followers import lock_followed, wake_if_over
+from wakeful.stores.verbs.halts import Place as HaltPlace
+from wakeful.stores.verbs.halts import note_halted, refuse_halting
 from wakeful.stores.verbs.held import note_held
 from wakeful.stores.verbs.locks import HeldLock, lost_locks
 from wakeful.stores.verbs.misfits import Matches
@@ -85,7 +87,7 @@ class FinishRun(OfRun[None]):
 @dataclass(slots=True)
 class LeaveRun(OfRun[None]):
     """Give a run back: `ready` at once; `waiting` until `delay` has passed (None: until the awaited event comes); `held` until a person
-    decides (about an effect, unless `by_itself`); or `parked` until a circuit releases it. `clear` names failed steps to forget;
+    decides (about an effect, unless `by_itself`); or `parked` until a circuit releases it or a halt is lifted. `clear` names failed steps to forget;
     `waits` are the events that it waits for. Refused if the claim is lost.
     """
 
@@ -104,6 +106,7 @@ class LeaveRun(OfRun[None]):
     alarmed: bool = False  # a condition exceeded its budget: an alarm is open
     by_itself: bool = False
     parked_for: tuple[str, str] | None = None  # the app and the dependency
+    halted_for: HaltPlace | None = None  # the halt that it waits for
     follows: list[str] = field(default_factory=list)  # effects of other runs whose end it waits for
 
     ended = stands_for("claim")
@@ -354,6 +357,7 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
     yield from refuse_parking(requests)
+    yield from refuse_halting(requests)
     following = any(request.follows for request in requests)
     if following:
         yield from lock_followed(requests)
@@ -383,6 +387,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
         ],
     )
     yield from note_parked(ordered)
+    yield from note_halted(ordered)
     gone = yield from refused([request.claim for request in requests], left)
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
@@ -402,4 +407,7 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
     if raising:
         yield from open_alarms(now, [alarm for _, alarm in raising])
         yield from note_held([(one.claim.seq, alarm) for one, alarm in raising if one.state == "held"])
+    by_themselves = [(now, one.claim.seq) for one in requests if one.by_itself and one.claim.seq in just_now]
+    if by_themselves:
+        yield "note_held_at", sorted(by_themselves, key=lambda row: row[1])
     return [gone.get((request.claim.seq, request.claim.token)) for request in requests]

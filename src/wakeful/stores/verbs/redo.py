@@ -15,6 +15,7 @@ from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.tampered import plain
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_approvals
+from wakeful.stores.verbs.consent import ask_anew
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import take_places
@@ -184,6 +185,7 @@ def _replay(now: int | None, asked: Asked) -> Transaction[None]:
         yield "forget_commit", [(seq,) for seq in sorted(undone)]
     yield "clear_state_fact", [(run.seq,) for _, run in ordered]
     yield "clear_unanswered", [(run.seq,) for _, run in ordered]
+    yield from ask_anew(now, [(run.root, run.seq) for _, run in ordered])
     discarded = [
         (run.root, run.seq)
         for one, run in ordered

@@ -23,6 +23,7 @@ from wakeful.stores.notes import unsettled
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.tampered import held_for_tampering
 from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.consent import yes_to_repeat
 from wakeful.stores.verbs.effects import effect_of
 from wakeful.stores.verbs.followers import tell_followers
 from wakeful.stores.verbs.held import HeldRun, resolve_held
@@ -159,6 +160,10 @@ def _settle(now: int | None, one: SettleEffect) -> Transaction[Settled | None]:
             yield "note_stored_before", [(one.id, None)]
             if effect.undoes is not None:  # the older version had marked it as undone
                 yield "mark_not_undone", [(effect.undoes,)]
+        if one.state == "retrying":
+            yield from yes_to_repeat(now, effect, run, one.by, one.note)
+        elif effect.approval is not None:
+            yield "use_up_approvals", [(now, one.id)]
         if keyed:
             yield from tell_followers(now, holder)
         released = yield "release_held_runs", [(now, root)]

@@ -28,11 +28,14 @@ from wakeful.stores.verbs.change import NoteChange, note_changes
 from wakeful.stores.verbs.circuits import ChangeCircuit, change_circuits
 from wakeful.stores.verbs.claim import ClaimRuns, ForgetRuns, claim_runs, forget_runs
 from wakeful.stores.verbs.commit import CloseRun, CommitRun, ReleaseRun, close_runs, commit_runs, release_runs
+from wakeful.stores.verbs.consent import AbandonEffect, SettleEdit, abandon_effects, settle_edits
 from wakeful.stores.verbs.effects import OpenEffect, SaveEffect, open_effects, save_effects
 from wakeful.stores.verbs.expectations import FinishLook, KeepExpectations, finish_looks, keep_expectations
 from wakeful.stores.verbs.feed import FeedEvents, feed_events
 from wakeful.stores.verbs.fork import ForkRun, fork_runs
+from wakeful.stores.verbs.grants import AddGrant, RevokeGrant, add_grants, revoke_grants
 from wakeful.stores.verbs.guards import GuardApp, LockApp, guard_apps, lock_apps
+from wakeful.stores.verbs.halts import ChangeHalt, change_halts
 from wakeful.stores.verbs.heartbeat import ReportHeartbeat, report_heartbeats
 from wakeful.stores.verbs.keeping import (
     ChangeCiphers,
@@ -48,11 +51,13 @@ from wakeful.stores.verbs.keeping import (
     remove_traces,
     reseal_payloads,
 )
+from wakeful.stores.verbs.links import MakeLink, RefuseLink, make_links, refuse_links
 from wakeful.stores.verbs.locks import FreeLock, TakeLock, free_locks, take_locks
 from wakeful.stores.verbs.operation_keys import OpenOnce, SaveOnce, open_once, save_once
 from wakeful.stores.verbs.outbox import RedoDelivery, WorkLane, redo_deliveries, work_lanes
 from wakeful.stores.verbs.pauses import ChangePause, change_pauses
 from wakeful.stores.verbs.people import RaiseAlarm, RecordOperation, raise_alarms, record_operations
+from wakeful.stores.verbs.persons import ApplyPeople, EnterTokens, apply_people, enter_tokens
 from wakeful.stores.verbs.policies import ApplyPolicy, apply_policies
 from wakeful.stores.verbs.processes import (
     BuryProcess,
@@ -81,6 +86,7 @@ from wakeful.stores.verbs.quarantine_room import CutQuarantine, cut_quarantine
 from wakeful.stores.verbs.redo import RedoRun, redo_runs
 from wakeful.stores.verbs.reminders import MakeReminder, make_reminders
 from wakeful.stores.verbs.retiring import BringBackApp, RetireApp, bring_apps_back, retire_apps
+from wakeful.stores.verbs.returning import ReturnRun, return_runs
 from wakeful.stores.verbs.schedules import (
     ChangeSchedule,
     FireSchedule,
@@ -110,6 +116,7 @@ from wakeful.stores.verbs.sources import (
 )
 from wakeful.stores.verbs.state import ChangeState, change_states
 from wakeful.stores.verbs.take_in import TakeIn, take_in
+from wakeful.stores.verbs.tending import TendApprovals, tend_approvals
 from wakeful.stores.verbs.waits import EndWait, LookAgain, end_waits, look_again
 
 Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
@@ -117,7 +124,12 @@ Verb = Callable[[int | None, Sequence[Any]], Transaction[list[Any]]]
 VERBS: dict[type, Verb] = {
     EnterCipher: enter_ciphers,
     ChangePause: change_pauses,
+    ChangeHalt: change_halts,
+    ApplyPeople: apply_people,
+    EnterTokens: enter_tokens,
     ApplyPolicy: apply_policies,
+    AddGrant: add_grants,
+    RevokeGrant: revoke_grants,
     RetireApp: retire_apps,
     BringBackApp: bring_apps_back,
     GuardApp: guard_apps,
@@ -135,6 +147,8 @@ VERBS: dict[type, Verb] = {
     SaveEffect: save_effects,
     OpenOnce: open_once,
     SaveOnce: save_once,
+    AbandonEffect: abandon_effects,
+    SettleEdit: settle_edits,
     SettleEffect: settle_effects,
     ChangeCircuit: change_circuits,
     EndWait: end_waits,
@@ -147,6 +161,7 @@ VERBS: dict[type, Verb] = {
     FinishCancelled: finish_cancelled,
     CancelRun: cancel_runs,
     ReleaseRun: release_runs,
+    ReturnRun: return_runs,
     RedoRun: redo_runs,
     ForkRun: fork_runs,
     FeedEvents: feed_events,
@@ -167,7 +182,9 @@ VERBS: dict[type, Verb] = {
     EndQuarantine: end_quarantined,
     AcceptEvents: accept_events,
     ReportSource: report_sources,
+    MakeLink: make_links,
     AnswerApproval: answer_approvals,
+    TendApprovals: tend_approvals,
     LookAgain: look_again,
     KeepAgents: keep_agents,
     KeepExpectations: keep_expectations,
@@ -178,6 +195,7 @@ VERBS: dict[type, Verb] = {
     TellAlarms: tell_alarms,
     ReportHeartbeat: report_heartbeats,
     RecordOperation: record_operations,
+    RefuseLink: refuse_links,
     SendEvent: send_events,
     RemoveFamilies: remove_families,
     RemoveTraces: remove_traces,

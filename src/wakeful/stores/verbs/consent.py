@@ -1,0 +1,369 @@
+"""Approvals of effects: what a rule asks about waits for people, bound to exactly what would happen.
+
+    judged: ask ──► effect waiting + approval open ─┬─ enough people say yes ──► judged once more ──► intent
+                    + a step that waits             ├─ one says no, or nobody answers in time ──► abandoned
+                                                    └─ edited ──► a worker checks it ──► asked anew, or reopened with a note
+
+A yes is a row: of one effect, one rule and one digest. It serves until its effect ends or its time is over; each rule that asks wants a
+yes of its own. A person who repeats an effect that a rule holds says such a yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pydantic_core import from_json, to_json
+
+from wakeful.errors import ClaimLost
+from wakeful.model import Decision, Effect, Step, digest
+from wakeful.policy.asking import USUAL, Ask, digest_of_what
+from wakeful.stores.alarm import Alarm, ask_alarm
+from wakeful.stores.request import Actor, OfRun
+from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.followers import tell_followers
+from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.verbs.refusal import lost
+from wakeful.stores.verbs.standing import Judged
+from wakeful.stores.verbs.votes import Terms, may_not_vote
+from wakeful.stores.verbs.waits import step_row
+
+if TYPE_CHECKING:
+    from wakeful.stores.verbs.effects import OpenEffect, SaveEffect
+
+MOST_ASKS = 5  # of one run: an agent that asks more often needs another rule
+YES_OR_NO = '{"type":"boolean"}'  # the JSON schema of the answer
+YES, NO = "true", "false"
+ASKS = frozenset({"ask", "hold"})
+
+
+@dataclass(slots=True)
+class EffectQuestion:
+    """The approval of an effect, in case its rule asks: made before the transaction."""
+
+    ask: Ask
+    id: str
+    step: Step  # waits for the answer
+    question: str
+    digest: str
+    arguments: str  # JSON, by parameter, as people see them
+    alarm: Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsApproval:
+    """The effect is stored as waiting for this approval; `key` is the step that waits for the answer."""
+
+    decision: Decision
+    approval: str
+    key: str
+
+
+@dataclass(slots=True)
+class AbandonEffect(OfRun[None]):
+    """An effect that waits for an approval is not done: a person said no, nobody answered in time, or the handler does not ask for it
+    any more. Its open approvals are withdrawn.
+    """
+
+    effect: Effect
+    reason: str
+    by: str  # the person, or what ended it
+    error: str | None = None  # what the handler gets
+
+    def alarming(self) -> bool:
+        return True
+
+
+@dataclass(slots=True)
+class SettleEdit(OfRun[Step]):
+    """A worker has looked at edited arguments. If they fit, the effect is called with them, earlier votes are void, and the editor's yes
+    counts for them; otherwise the approval is open again, with a note. The result is the step that waits, as it is stored.
+
+    Repeated, it changes nothing: what people answered since then stands.
+    """
+
+    effect: Effect
+    step: Step
+    approval: str
+    editor: str
+    proved: bool = False
+    said: str | None = None  # the answer with the edited arguments, as it was read
+    note: str | None = None  # why they do not fit
+    executed: str | None = None
+    arguments: str | None = None  # as people see them
+    digest: str | None = None
+    question: str | None = None
+    kept_out: str | None = None  # JSON: people who may not answer about the new arguments
+    enough: bool = False  # the editor's yes is all that is needed
+    alarm: Alarm | None = None
+
+    def alarming(self) -> bool:
+        return True
+
+
+def consented(
+    now: int | None,
+    requests: Mapping[int, OpenEffect | SaveEffect],
+    judged: Mapping[int, Judged],
+    decisions: Mapping[int, object],
+    over: Mapping[int, Sequence[str]],
+) -> Transaction[dict[int, Decision]]:
+    """Of the effects about which a rule asks or that it holds: the decision, with what people have said yes to."""
+    asked = {
+        number: one
+        for number, one in decisions.items()
+        if isinstance(one, Decision) and one.answer in ASKS and number in requests
+    }
+    if not asked:
+        return {}
+    rows = yield "yeses_for_effect", [(now, requests[number].effect.id) for number in sorted(asked)]
+    yeses: dict[str, dict[str, str]] = {}
+    by_id = {requests[number].effect.id: requests[number] for number in asked}
+    for effect_id, rule, bound_to, by, answer, needed in rows:
+        effect, wanted = by_id[effect_id].effect, _wanted(by_id[effect_id], rule)
+        if answer == YES and needed >= wanted and bound_to == digest_of_what(effect.action, effect.called_with, rule):
+            yeses.setdefault(effect_id, {})[rule] = by
+    counts = dict((yield "count_asks", [(seq,) for seq in sorted({requests[one].claim.seq for one in asked})]))
+    decided = {}
+    for number, decision in asked.items():
+        request = requests[number]
+        found = _covered(request, judged[number], decision, over.get(number, ()), yeses.get(request.effect.id, {}))
+        if found.answer == "ask" and found.rule in request.questions:
+            seq = request.claim.seq
+            if counts.get(seq, 0) >= MOST_ASKS and not (yield from _is_asked(request, found)):
+                reason = f"{found.reason}; the run has asked {MOST_ASKS} times, which is the most that a run may ask"
+                found = replace(found, answer="deny", reason=reason)
+            counts[seq] = counts.get(seq, 0) + 1
+        decided[number] = found
+    return decided
+
+
+def _wanted(request: OpenEffect | SaveEffect, rule: str) -> int:
+    """How many people must agree by the policy in force. A yes of fewer, from before, is not enough."""
+    question = request.questions.get(rule)
+    return 1 if question is None else question.ask.of
+
+
+def _covered(
+    request: OpenEffect | SaveEffect, judged: Judged, decision: Decision, over: Sequence[str], yeses: Mapping[str, str]
+) -> Decision:
+    """What is left to ask: the first rule without a yes, those that hold first."""
+    holding, asking = judged.judgement.holding(over), judged.judgement.asking(over)
+    for rule in sorted({*holding, *([decision.rule] if decision.answer == "hold" else [])}):
+        if rule not in yeses:
+            return decision if rule == decision.rule else replace(decision, rule=rule, reason=f"rule {rule} holds it")
+    for rule in sorted({*asking, *([decision.rule] if decision.answer == "ask" else [])}):
+        if rule not in yeses:
+            question = request.questions.get(rule)
+            reason = f"rule {rule} asks" if question is None else question.ask.reason
+            if question is not None and question.ask.unknown is not None:
+                reason = f"{reason}; who may not approve is unknown: {question.ask.unknown}"
+                return replace(decision, answer="deny", rule=rule, reason=reason)
+            return decision if rule == decision.rule else replace(decision, answer="ask", rule=rule, reason=reason)
+    names = ", ".join(dict.fromkeys(yeses.values()))
+    return replace(decision, answer="allow", reason=f"approved by {names}")
+
+
+def waiting_for(effect: Effect, decision: Decision, question: EffectQuestion) -> Effect:
+    """The effect as it waits. A copy, because the transaction may be retried."""
+    reason = f"{decision.rule}: {decision.reason}"
+    return replace(
+        effect,
+        state="waiting",
+        reason=reason,
+        rule=decision.rule,
+        policy=decision.version,
+        approval=question.id,
+        due_at=0,
+    )
+
+
+def open_questions(
+    now: int | None, asked: Sequence[tuple[OpenEffect | SaveEffect, EffectQuestion]]
+) -> Transaction[None]:
+    """Open the approvals of effects that this transaction has stored as waiting, each with the step that waits for it."""
+    if not asked:
+        return
+    ordered = sorted(asked, key=lambda one: one[1].id)
+    alarms: list[Alarm] = []
+    for request, question in ordered:
+        withdrawn = yield (
+            "withdraw_approvals_of_effect",
+            [(now, request.effect.id, question.id, "another approval is needed now")],
+        )
+        yield from _resolve(now, withdrawn, "another approval is needed now")
+        yield "register_step", [step_row(request.claim, question.step)]
+        yield "open_effect_approval", [_row(now, request, question)]
+        yield "set_effect_approval", [(request.effect.id, question.id)]
+        alarms.append(question.alarm)
+    yield from open_alarms(now, alarms)
+
+
+def _row(now: int | None, request: OpenEffect | SaveEffect, question: EffectQuestion) -> tuple[object, ...]:
+    claim, ask, effect = request.claim, question.ask, request.effect
+    escalations = to_json(ask.escalate).decode() if ask.escalate else None
+    return (
+        now,
+        question.id,
+        claim.seq,
+        question.step.key,
+        claim.app,
+        claim.agent,
+        question.question,
+        ", ".join(ask.by) or None,
+        YES_OR_NO,
+        ask.within,
+        ask.rule,
+        effect.id,
+        effect.action,
+        question.arguments,
+        question.digest,
+        ask.of,
+        to_json(ask.by).decode() if ask.by else None,
+        to_json(ask.kept_out).decode() if ask.kept_out else None,
+        int(ask.edit),
+        ask.valid,
+        escalations,
+        ask.escalate[0][0] if ask.escalate else None,
+    )
+
+
+def _is_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transaction[bool]:
+    """Whether the approval that is needed is open already: then nothing is asked once more."""
+    return (yield from still_asked(request, decision)) is not None
+
+
+def still_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transaction[AwaitsApproval | None]:
+    """The open approval of an effect that waits already, if it is still the one that is needed. It is judged anew when the policy changes."""
+    effect = request.effect
+    for _, approval, rule, bound_to, key, seq, *terms in (yield "open_approval_of_effect", [(effect.id,)]):
+        wanted = digest_of_what(effect.action, effect.called_with, decision.rule)
+        same = seq == request.claim.seq and rule == decision.rule and bound_to == wanted
+        if same and _as_strict(request.questions.get(rule), *terms):
+            return AwaitsApproval(decision, approval, key)
+    return None
+
+
+def _as_strict(
+    question: EffectQuestion | None, needed: int, approvers: str | None, kept_out: str | None, edit: int
+) -> bool:
+    """Whether an open approval has the terms that its rule has by now. An escalation has perhaps added people at the end."""
+    if question is None:
+        return True
+    ask = question.ask
+    by, kept = from_json(approvers or "[]"), from_json(kept_out or "[]")
+    return (
+        needed >= ask.of
+        and tuple(by[: len(ask.by)]) == ask.by
+        and bool(by) == bool(ask.by)
+        and set(ask.kept_out) <= set(kept)
+        and (ask.edit or not edit)
+    )
+
+
+def said_no(requests: Mapping[int, SaveEffect]) -> Transaction[dict[int, AwaitsApproval]]:
+    """Of the effects that have waited for an approval: those to which a person said no, so that they wait until their run has read it.
+    A no stands, even if nobody would be asked by now. What is still open is locked: a no that comes later finds it withdrawn.
+    """
+    waited = {number: one for number, one in requests.items() if one.effect.approval is not None}
+    found: dict[int, AwaitsApproval] = {}
+    for number, one in sorted(waited.items(), key=lambda each: each[1].effect.id):
+        for _, approval, key, rule, seq, state, answer in (yield "lock_answers_about_effect", [(one.effect.id,)]):
+            if state == "answered" and answer == NO and seq == one.claim.seq:
+                no = Decision("ask", rule, "a person said no", one.effect.policy or "")
+                found[number] = AwaitsApproval(no, approval, key)
+    return found
+
+
+def no_longer_asked(now: int | None, effects: Sequence[str]) -> Transaction[None]:
+    """Effects that begin, or end: what was asked about them needs no answer any more."""
+    for effect in sorted(effects):
+        withdrawn = yield "withdraw_approvals_of_effect", [(now, effect, "", "no answer is needed any more")]
+        yield from _resolve(now, withdrawn, "no answer is needed any more")
+
+
+def abandon_effects(now: int | None, requests: Sequence[AbandonEffect]) -> Transaction[list[ClaimLost | None]]:
+    """Idempotent. A run that is no longer owned changes nothing."""
+    results: dict[int, ClaimLost | None] = {}
+    for number in sorted(range(len(requests)), key=lambda number: requests[number].effect.id):
+        one = requests[number]
+        claim, effect = one.claim, one.effect
+        keyed = (yield "lock_keys_of_effect", [(effect.id,)]) if effect.once is not None else []
+        row = (now, effect.id, claim.seq, claim.token, one.reason, one.error, one.by, None)
+        if (yield "abandon_waiting", [row]):
+            yield from no_longer_asked(now, [effect.id])
+            yield "use_up_approvals", [(now, effect.id)]
+            if keyed:
+                yield from tell_followers(now, effect.id)
+            results[number] = None
+            continue
+        owned = yield "token_of_run", [(claim.seq,)]
+        mine = owned and owned[0][1] == claim.token and owned[0][2] == "running"
+        results[number] = None if mine else lost(claim)
+    return [results[number] for number in range(len(requests))]
+
+
+def settle_edits(now: int | None, requests: Sequence[SettleEdit]) -> Transaction[list[Step | ClaimLost]]:
+    """The approval is locked first, as by an answer."""
+    results: list[Step | ClaimLost] = []
+    for one in requests:
+        claim = one.claim
+        owned = yield "token_of_run", [(claim.seq,)]
+        if not owned or owned[0][1] != claim.token or owned[0][2] != "running":
+            results.append(lost(claim))
+            continue
+        if [row[1:] for row in (yield "lock_answer", [(one.approval,)])] == [("answered", one.said)]:
+            yield from _settle_edit(now, one)
+        found = yield "step_of_run", [(claim.seq, one.step.key)]
+        results.append(Step(*found[0][1:]))
+    return results
+
+
+def _settle_edit(now: int | None, one: SettleEdit) -> Transaction[None]:
+    claim = one.claim
+    yield "void_votes", [(one.approval,)]
+    asked = (one.arguments, one.digest, one.question, one.kept_out, one.note)
+    yield "ask_step_again", [(claim.seq, one.step.key, one.step.result)]
+    if one.enough:
+        yield "change_what_is_asked", [(now, one.approval, *asked, "answered", YES, one.editor)]
+    else:
+        yield "change_what_is_asked", [(now, one.approval, *asked, "open", None, None)]
+        if one.alarm is not None:
+            yield from open_alarms(now, [one.alarm])
+    if one.executed is not None:
+        yield "set_executed", [(one.effect.id, one.executed)]
+        yield "cast_vote", [(now, claim.app, one.approval, one.editor, YES, int(one.proved), one.digest, None)]
+    if one.enough:
+        yield "answer_step", [(now, claim.seq, one.step.key, "done", YES, None)]
+
+
+def yes_to_repeat(now: int | None, effect: Effect, run: str, by: Actor, note: str | None) -> Transaction[None]:
+    """A person repeats an effect: a yes to the rule that holds it, on the same terms as an approval. If the rule wants more than the yes of
+    this person, it asks anew before the call.
+    """
+    if effect.rule is None:
+        return
+    for row in (yield "approval_terms", [(now, effect.approval)]) if effect.approval is not None else ():
+        terms = Terms(*row)
+        if terms.rule == effect.rule and (terms.needed > 1 or (yield from may_not_vote(terms, by)) is not None):
+            return
+    key = f"repeat {effect.id} {effect.rule}"
+    approval = digest(run, key)
+    question = f"Repeat {effect.action}, which {effect.rule} holds?"
+    bound_to = digest_of_what(effect.action, effect.called_with, effect.rule)
+    row = (now, approval, key, question, YES_OR_NO, YES, by.name, note, effect.id, bound_to, USUAL.valid)
+    yield "say_yes_to_repeat", [row]
+    yield "set_effect_approval", [(effect.id, approval)]
+
+
+def ask_anew(now: int | None, runs: Sequence[tuple[str, int]]) -> Transaction[None]:
+    """Runs that are replayed, as (root, seq): whatever people answered about their effects is asked anew."""
+    yield "clear_approvals", [(seq,) for _, seq in runs]
+    yield "use_up_approvals_of_run", [(now, seq) for _, seq in runs]
+    yield "revive_refused", list(runs)
+
+
+def _resolve(now: int | None, rows: Sequence[Sequence[str]], ending: str) -> Transaction[None]:
+    if rows:
+        yield from resolve_alarms(now, [ask_alarm(app, agent, approval) for approval, app, agent in rows], ending)
