@@ -102,6 +102,18 @@ async def test_what_is_refused(http: httpx2.AsyncClient, body: dict[str, Any], s
     assert (await http.get("/v1/grants?all=true")).json() == {"grants": []}
 
 
+async def test_a_condition_is_checked_although_another_app_of_this_process_has_an_action_of_that_name(
+    http: httpx2.AsyncClient,
+):
+    @action(name="refund_grants")
+    async def refund_of_another_app(op: Operation, customer: str) -> None: ...
+
+    answer = await send(http, "POST", "/v1/grants", {**REFUND, "where": "arguments.amont < 10.0"})
+    assert answer.status_code == 400
+    assert answer.json()["field"] == "where"
+    assert 'Did you mean "amount"?' in answer.json()["detail"]
+
+
 async def test_an_app_with_another_token_gets_no_grant(http: httpx2.AsyncClient, store: DatabaseStore):
     await store.do(GuardApp("shop", hashes_of(["the token of another server"])))
     refused = await send(http, "POST", "/v1/grants", REFUND)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeful.clock import Clock, Microseconds
 from wakeful.errors import NotFound, did_you_mean
-from wakeful.execution.actions import Action, action_named, find_action
+from wakeful.execution.actions import Action, action_named, find_action, parameters_by_action
 from wakeful.execution.data import read_data
 from wakeful.execution.state import refuse_misfit
 from wakeful.intake.cloudevents import from_envelope
@@ -75,6 +75,10 @@ class Declared:
     def action_named(self, name: str) -> Action[..., Any] | None:
         """The action of this name; None if the code has none, or several."""
         return action_named(name)
+
+    def declares(self, action: str) -> bool:
+        """Whether the code has an action of this name, or an undo of one; there may be several."""
+        return action in parameters_by_action()
 
     def refuse_unknown(self, agent: str) -> None:
         if agent not in self._app.agents:

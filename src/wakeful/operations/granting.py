@@ -42,8 +42,8 @@ def read_until(text: str, *, now: Microseconds) -> Microseconds:
 
 def check_condition(condition: str, action: str | None, own: Any | None) -> None:
     """Raise ValueError if the condition is wrong. `own`: the code of the app, if it is known; then parameters are checked too."""
-    known = own is not None and action is not None and own.action_named(action) is not None
-    parameters = parameters_by_action().get(action or "") if known else None
+    # Two apps of one process may have an action of this name: then the parameters of both are known.
+    parameters = None if own is None or action is None else parameters_by_action().get(action)
     try:
         compile_rule(condition, "effect", boolean=True, parameters=parameters)
     except CelMistake as mistake:
@@ -57,7 +57,7 @@ async def app_to_grant(
     if own is not None and app in {None, own.name}:
         if agent is not None:
             own.refuse_unknown(agent)
-        if action is not None and own.action_named(action) is None:
+        if action is not None and not own.declares(action):
             await apps_with_action(reads, action, own.name)
         return str(own.name)
     if agent is not None:

@@ -191,7 +191,7 @@ async def app_meant(
     if agent is not None and meant == own.name:
         refuse_own(agent)
         own.refuse_unknown(agent)
-    elif agent is not None or (action is not None and (meant != own.name or own.action_named(action) is None)):
+    elif agent is not None or (action is not None and (meant != own.name or not own.declares(action))):
         await apps_to_halt(desk.reads, agent or ALL, action or ALL, meant)
     return meant
 
