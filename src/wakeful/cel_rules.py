@@ -66,6 +66,7 @@ class Unknown:
     """An expression has no answer, because …"""
 
     why: str
+    missing: bool = False  # a field that it names does not exist
 
 
 class CelMistake(ValueError):
@@ -219,21 +220,21 @@ class RuleExpression:
             return Unknown(f'"{self.expression}": {error}')
         except Exception as error:  # the library's own failure, or a value that it cannot take
             found, problem = None, str(error)
-        return found if problem is None else Unknown(self._why(problem, given))
+        return found if problem is None else self._unknown(problem, given)
 
-    def _why(self, problem: str, given: Given) -> str:
+    def _unknown(self, problem: str, given: Given) -> Unknown:
         """Why there is no answer, without the values that the library's text may hold."""
         key = KEY_NOT_FOUND.fullmatch(problem)
         if key is not None or "SELECT" in problem or "No value with name" in problem:
             path = self._missing(given) or ((key[1],) if key is not None else ())
             if path[:1] == ("facts",) and len(path) > 1 and path[1] in given.stale:
-                return f"facts.{path[1]} is stale: {given.stale[path[1]]}"
+                return Unknown(f"facts.{path[1]} is stale: {given.stale[path[1]]}", missing=True)
             if path:
-                return f"no field {'.'.join(path)}"
+                return Unknown(f"no field {'.'.join(path)}", missing=True)
         if (unreadable := _UNREADABLE.search(problem)) is not None:
-            return f"{'.'.join(part for part in unreadable.groups() if part)} has a value that CEL cannot read"
+            return Unknown(f"{'.'.join(part for part in unreadable.groups() if part)} has a value that CEL cannot read")
         told = "" if self._hidden else f" ({redact(problem)})"
-        return f'"{self.expression}" could not be evaluated{told}'
+        return Unknown(f'"{self.expression}" could not be evaluated{told}')
 
     def _missing(self, given: Given) -> Path | None:
         """The first of its paths that does not exist."""

@@ -107,6 +107,10 @@ class TestRules:
             ("facts.owner == 'ada'", "approve"),
             ("has(facts.owner) && facts.owner == 'ada'", "approve"),
             lambda facts: "approve" if facts.facts["owner"] == "ada" else None,
+            lambda facts: "approve" if facts.facts.get("owner", "bob") == "bob" else None,
+            lambda facts: "approve" if "owner" not in facts.facts else None,
+            lambda facts: "approve" if dict(facts.facts) == {} else None,
+            lambda facts: "approve" if len(list(facts.facts.values())) == 0 else None,
         ],
     )
     async def test_that_need_a_stale_fact_send_it_to_a_person(self, app: App, rule: Any):
@@ -133,6 +137,35 @@ class TestRules:
         declare(app, rules=[SMALL, ("facts.owner == 'ada'", "refuse")], before=tell)
         async with working(app) as runtime:
             assert (await go(runtime, {"amount": 5}))["output"] == "approve"
+
+    @pytest.mark.parametrize("orders", ["many", None, [12], {"count": 12}])
+    async def test_that_cannot_be_told_by_a_fact_send_it_to_a_person(self, app: App, orders: Any):
+        def tell(run: Run) -> None:
+            run.facts["orders"] = orders
+
+        model = Asked(Choice("approve", 1.0))
+        declare(app, rules=[("facts.orders > 10", "approve"), ("true", "refuse")], model=model, ask="ops", before=tell)
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert run["state"] == "waiting"
+            assert record_of(run)["why"].startswith(
+                'rule "facts.orders > 10" cannot be told: "facts.orders > 10" could not be'
+            )
+            await answer(runtime, "refuse")
+            run = await runtime.reader.run(run["id"])
+        assert (run["output"], record_of(run)["rule"], model.calls) == ("refuse", '"facts.orders > 10"', [])
+
+    @pytest.mark.parametrize("rule", ["facts.orders > 10", "facts[data.name] > 10", "facts.orders > data.least"])
+    async def test_that_miss_a_field_do_not_match(self, app: App, rule: str):
+        def tell(run: Run) -> None:
+            run.facts["customer"] = "ada"
+            if rule.endswith("least"):
+                run.facts["orders"] = 12
+
+        declare(app, rules=[(rule, "approve"), ("true", "refuse")], before=tell)
+        async with working(app) as runtime:
+            run = await go(runtime, {"name": "orders"})
+        assert (run["output"], record_of(run)["rule"]) == ("refuse", '"true"')
 
     async def test_that_fail_send_it_to_a_person(self, app: App):
         def broken(_: DecideFacts) -> str:
@@ -303,6 +336,10 @@ class TestPerson:
         assert (run["state"], answers) == ("done", ["refuse"] * 3)
 
 
+async def looks_up(_: DecideFacts) -> str | None:
+    return "approve"
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("question", "options", "more", "words"),
@@ -330,6 +367,7 @@ class TestRefused:
                 {"rules": [("arguments.x", "approve")]},
                 'names "arguments", which a rule at: decide does not have',
             ),
+            ("q", OPTIONS, {"rules": [looks_up]}, "rule looks_up is async: a rule is a plain function of facts"),
             (
                 "q",
                 OPTIONS,

@@ -155,6 +155,33 @@ class TestAnEditedOutput:
         assert post.got == [{"text": "HELP!", "at": None}, {"text": "help", "at": None}]
         assert done["remedies"][0]["data"] == {"output": {"text": "HELP!", "at": None}}
 
+    async def test_of_a_run_that_found_its_effects_done(self, app: App, post: Post):
+        """A repeated run finds the effects of the first one; the checks of an edited output count them, as those of the handler do."""
+        loud: list[str] = []
+        booked: list[str] = []
+
+        @action(safety="idempotent")
+        async def book(_: Operation) -> None:
+            booked.append("it")
+
+        @app.agent(on("go"), name="agent", checks=[polite, did("book")])
+        async def agent(run: Run) -> Letter:
+            await run.act(book)
+            return Letter(text="HELP!" if loud else "help")
+
+        async with served(app) as (runtime, http):
+            first = await go(runtime)
+            assert first["state"] == "done"
+            loud.append("now")
+            again = shown(await http.post(f"/v1/runs/{first['id']}/replay", json={"again": True}))["run"]
+            await runtime.drain()
+            held = shown(await http.get(f"/v1/runs/{again}"))
+            assert (held["state"], held["reason"]) == ("held", "check polite: no exclamation marks")
+            shown(await http.post(f"/v1/runs/{again}/release", json={"output": {"text": "calm"}}))
+            await runtime.drain()
+            done = shown(await http.get(f"/v1/runs/{again}"))
+        assert (done["state"], done["output"]["text"], booked) == ("done", "calm", ["it"])
+
     async def test_of_null_is_not_delivered(self, app: App, post: Post):
         declare(app)
         async with served(app) as (runtime, http):

@@ -1,7 +1,7 @@
 """`run.decide`: rules first, a model second, a person third.
 
     rules ──► one matches ──► its option
-      │ none matches                         │ one needs a stale fact, or fails
+      │ none matches                         │ one needs a stale or unclear fact, or fails
       ▼                                      ▼
     model ──► confident ──► its option   a person, of the options ──► the answer
       └────── not confident ─────────────────┘
@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from wakeful.cel_rules import CelMistake, Given, RuleExpression, compile_rule
+from wakeful.cel_rules import CelMistake, Given, RuleExpression, Unknown, compile_rule
 from wakeful.clock import Duration
 from wakeful.errors import ClaimLost, Persistent, did_you_mean
 from wakeful.execution import waiting
 from wakeful.execution.checkpoint import Checkpoint, shown_arguments
 from wakeful.execution.facts import known_facts
 from wakeful.execution.record import in_round
-from wakeful.functions.call import call
+from wakeful.functions.call import call, is_async
 from wakeful.functions.options import DEFAULT_STEP, location, name_of, options_of
 from wakeful.model import Event
 from wakeful.policy.facts import FactValue
@@ -55,12 +55,12 @@ class Choice:
     reason: str | None = None
 
 
-class StaleFact(KeyError):
-    """A rule read a fact that is too old."""
+class StaleFact(LookupError):
+    """A rule read a fact that is too old. Not a KeyError: `facts.get(name)` and `name in facts` would read it as missing."""
 
 
 class FreshFacts(Mapping[str, Any]):
-    """The values of a run's facts. Reading a stale one raises StaleFact."""
+    """The values of a run's facts. Reading a stale one, in any way, raises StaleFact."""
 
     def __init__(self, known: Mapping[str, FactValue], now: Microseconds) -> None:
         self.fresh = {name: one.value for name, one in known.items() if not one.is_stale(now)}
@@ -72,10 +72,10 @@ class FreshFacts(Mapping[str, Any]):
         return self.fresh[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.fresh)
+        return iter((*self.fresh, *self.stale))
 
     def __len__(self) -> int:
-        return len(self.fresh)
+        return len(self.fresh) + len(self.stale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,9 @@ async def _settle(attempt: Attempt, asked: Question) -> dict[str, Any]:
 
 
 def _ask_rule(name: str, rule: Any, given: Given, known: DecideFacts) -> tuple[Any, str | None]:
-    """The option of a rule, None if it does not match; and why only a person can tell."""
+    """The option of a rule, None if it does not match; and why only a person can tell: a fact that it names is stale, or is there and
+    cannot be compared as the rule does.
+    """
     if isinstance(rule, tuple):
         condition, option = rule
         truth = condition.truth(given)
@@ -218,6 +220,8 @@ def _ask_rule(name: str, rule: Any, given: Given, known: DecideFacts) -> tuple[A
         stale = [one for one in given.stale if named is None or one in named]
         if stale:
             return None, f"rule {name} needs facts.{stale[0]}, which is stale: {given.stale[stale[0]]}"
+        if isinstance(truth, Unknown) and not truth.missing and named != ():
+            return None, f"rule {name} cannot be told: {truth.why}"
         return None, None
     try:
         return rule(known), None
@@ -277,6 +281,9 @@ def read_question(attempt: Attempt, question: Any, options: Any, rules: Any, mod
 
 def _read_rule(rule: Any, options: Sequence[str], what: str) -> tuple[str, Any]:
     if callable(rule):
+        if is_async(rule):
+            message = f"{what}: rule {name_of(rule)} is async: a rule is a plain function of facts. Tell it what it needs with run.facts"
+            raise Persistent(message)
         return name_of(rule), rule
     if not (isinstance(rule, tuple | list) and len(rule) == 2 and isinstance(rule[0], str)):
         raise Persistent(f'{what}: a rule is ("CEL condition", "option") or a function, not {rule!r:.80}')

@@ -74,7 +74,8 @@ async def passed(desk: Desk, run: RunDetail, output: Any) -> EditedOutput:
         raise Refused(words, kind="code-needed", title="The code of the app is needed")
     of_run = {one["id"] for one in run["effects"] if one["run"] == run["id"]}
     effects = [effect_of(one) for one in await desk.reads.fetch("load_effects", run["root"])]
-    known = [one for one in effects if one.id in of_run and one.undoes is None]
+    # What an earlier run of its family did is found and not done again, so it counts for this run too.
+    known = [one for one in effects if one.undoes is None and (one.id in of_run or one.state == "confirmed")]
     clock = code.agents.clock or SystemClock()
     about = run_to_check(row["envelope"], row["data"], known, app, clock.now())
     try:
