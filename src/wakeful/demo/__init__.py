@@ -13,9 +13,7 @@ from __future__ import annotations
 def main(seconds: float | None = None, *, keep: bool = False) -> int:
     """Run the demonstration for `seconds`, or until Ctrl-C. Returns 0 if every promise held, else 1."""
     try:
-        from wakeful.demo.director import (
-            direct,
-        )  # imported late: the worker imports this package too and needs none of it
+        from wakeful.demo.director import direct  # late: the worker imports this package too, and needs none of it
 
         return direct(seconds, keep=keep)
     except KeyboardInterrupt:  # before or after the part that handles it

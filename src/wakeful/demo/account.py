@@ -33,15 +33,17 @@ class Line(NamedTuple):
     style: str = ""
 
 
+NOT_RESUMED_YET = Line("", "the demonstration ended before the next worker took over")
+
+
 @dataclass(slots=True)
 class Kill:
     """One kill of a worker, and its recovery."""
 
     pid: int
     runs: list[str]
-    kept: int
-    resumed_after: float | None = None  # seconds from the new worker's registration to its first step
-    stuck: int = 0  # runs that the next worker did not resume
+    kept: int  # finished steps
+    recovery: Line = NOT_RESUMED_YET
 
 
 def print_account(console: Console, stage: Stage, feeder: Feeder, kills: list[Kill]) -> bool:
@@ -62,19 +64,17 @@ def about_events(stage: Stage, feeder: Feeder) -> Iterator[Line]:
     answered = {(receipt.source, receipt.id) for receipt in feeder.receipts}
     stored = {(event["source"], event["id"]): event for event in stage.accepted()}
     runs = {(run["event"]["source"], run["event"]["id"]): run for run in stage.runs.values()}  # a type has one agent
-    kinds = [event["type"] for event in stored.values() if event["state"] == "unmatched"]
-    wanted = [one for one in answered | stored.keys() if one not in stored or stored[one]["state"] != "unmatched"]
-    lost = [one for one in wanted if one not in stored or one not in runs]
-    known = sorted((runs[one] for one in wanted if one not in lost), key=lambda run: str(run["created_at"]))
-    still_open, done = [run for run in known if is_open(run)], [run for run in known if run["state"] == "done"]
-    dead = [run for run in known if not is_open(run) and run["state"] != "done"]
+    unmatched = {one: event["type"] for one, event in stored.items() if event["state"] == "unmatched"}
+    lost = [one for one in answered | stored.keys() if one not in stored or one not in runs | unmatched]
+    still_open, done = stage.open_runs(), stage.in_state("done")
+    dead = [run for run in stage.runs.values() if not is_open(run) and run["state"] != "done"]
 
     accepted = len(answered | stored.keys())
     files = [identity for source, identity in stored if source.startswith("/files/")]
     within = len(stored.keys() - answered) - len(files)
     yield Line("accepted", number(accepted, "event") + (f", {within} of them emitted by runs" if within else ""))
-    if feeder.duplicates:
-        yield Line("", f"{feeder.duplicates} more delivered a second time: no second run")
+    if again := sum(receipt.status == "duplicate" for receipt in feeder.receipts):
+        yield Line("", f"{again} more delivered a second time: no second run")
     yield Line("done", f"{len(done)}")
     yield Line("dead", f"{len(dead)}", "red" if dead else "")
     yield from first([f"{name_of(run)}: {reason_of(run, run['error'])}" for run in dead], "more of these")
@@ -93,14 +93,14 @@ def about_events(stage: Stage, feeder: Feeder) -> Iterator[Line]:
     elif feeder.forged:
         yield Line("", f"{feeder.forged} with a wrong signature: answered 401, kept in quarantine")
 
-    kept = f" ({', '.join(sorted(set(kinds)))}: no agent handles it, so it is kept)" if kinds else ""
-    yield Line("unmatched", f"{len(kinds)}{kept}")
+    kinds = ", ".join(sorted(set(unmatched.values())))
+    yield Line("unmatched", f"{len(unmatched)}" + (f" ({kinds}: no agent handles it, so it is kept)" if kinds else ""))
     yield Line("open", f"{len(still_open)}" + (" (they go on when a worker starts)" if still_open else ""))
     words = {"held": "held for a person"}
     states = [(run, words.get(run["state"], run["state"]), number(len(keys_of(run)), "step")) for run in still_open]
     yield from first([f"{name_of(run)}: {state}, {steps} finished" for run, state, steps in states], "more")
-    columns = f"{len(done)} done + {len(dead)} dead + {len(kinds)} unmatched + {len(still_open)} open"
-    if lost or len(runs) < len(stage.runs):
+    columns = f"{len(done)} done + {len(dead)} dead + {len(unmatched)} unmatched + {len(still_open)} open"
+    if lost or accepted != len(stage.runs) + len(unmatched):
         yield Line("", f"{accepted} is not {columns}", BROKEN)
         yield Line("", f"LOST: {lost[:LISTED]}; runs too many: {len(stage.runs) - len(runs)}", BROKEN)
     else:
@@ -167,13 +167,8 @@ def about_repairs(stage: Stage) -> Iterator[Line]:
 def about_kills(kills: list[Kill]) -> Iterator[Line]:
     for kill in kills:
         yield Line("killed", f"worker {kill.pid} by SIGKILL in the middle of {number(len(kill.runs), 'run')}")
-        if kill.resumed_after is not None:
-            kept = number(kill.kept, "finished step")
-            yield Line("", f"resumed {kill.resumed_after * 1000:.0f} ms after the next was up, {kept} kept")
-        elif kill.stuck:
-            yield Line("", f"{number(kill.stuck, 'run')} not resumed by the next worker", BROKEN)
-        elif kill.runs:
-            yield Line("", "the demonstration ended before the next worker took over")
+        if kill.runs:
+            yield kill.recovery
 
 
 def about_what_is_next(stage: Stage) -> Iterator[Line]:

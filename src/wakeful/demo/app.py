@@ -8,7 +8,7 @@
     /hooks/github ────► review      wakes when a signed request comes to a webhook
 
 The work is simulated: a step takes as long as a real one would, and writes a line to a file when it begins and when it ends.
-Everything else is real.
+Requests to the webhook come without a network. Everything else is real.
 """
 
 from __future__ import annotations

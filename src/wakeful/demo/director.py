@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
-import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,19 +22,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import httpx2
 from rich.console import Console
 
-from wakeful.demo.account import Kill, print_account
-from wakeful.demo.app import ACT, INBOX, STEPS, app
+from wakeful.demo.account import BROKEN, Kill, Line, print_account
+from wakeful.demo.app import ACT, HOOK_SECRET, INBOX, STEPS, app
 from wakeful.demo.bank import HOST, PORT
 from wakeful.demo.desk import Desk
-from wakeful.demo.feeder import ROUND, Feeder, served
+from wakeful.demo.feeder import ROUND, Feeder
 from wakeful.demo.outside import COUNTER, Book, Counter
 from wakeful.demo.processes import PACE, Child, Failed
 from wakeful.demo.stage import Stage, clock, keys_of, recorded_of, seconds_of, subject_of
 from wakeful.demo.view import LiveView, PlainView, choose_view
 from wakeful.resources.words import number
 from wakeful.shell.terminal import terminal
+from wakeful.tokens import new_token
 
 PAINT_EVERY = 0.125
 FIRST_WORKER_AT = 0.8
@@ -51,8 +53,6 @@ PATIENCE = 12.0  # on a slow machine everything takes longer
 
 def direct(seconds: float | None, *, keep: bool) -> int:
     """Set the stage, play, clear up."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
     console = terminal()
     folder = Path(tempfile.mkdtemp(prefix="wakeful-demo-"))
     try:
@@ -70,13 +70,15 @@ async def perform(console: Console, folder: Path, seconds: float | None, *, keep
     """Run everything from the first event to the account."""
     store, inbox = f"sqlite:///{quote(str(folder))}/wakeful.db", folder / "inbox"
     inbox.mkdir()
-    async with app.running(worker=False, store=store) as runtime, served(app) as http:
+    os.environ[HOOK_SECRET] = secrets.token_hex(16)  # no other program knows the secret of the webhook, or the token
+    http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app.asgi(token=new_token())), base_url="http://localhost")
+    async with app.running(worker=False, store=store) as runtime, http:
         counter, book = Counter(folder / "steps.log"), Book(folder / "bank.log")
         stage = Stage(runtime.reader, folder, store, seconds, keep, counter, book)
         os.environ |= {"WAKEFUL_STORE": store, INBOX: str(inbox), COUNTER: str(counter.path), PACE: str(stage.pace)}
         feeder = Feeder(app, inbox, http, stage)
         director = Director(stage, feeder, Desk(stage), choose_view(console))
-        with director.view.screen():
+        with director.view.screen:
             await director.run()
     return 0 if print_account(console, stage, feeder, director.kills) else 1
 
@@ -98,8 +100,7 @@ class Director:
         stage = self.stage
         try:
             async with asyncio.TaskGroup() as group:
-                showing = group.create_task(self._show())
-                feeding = group.create_task(self.feeder.play())
+                showing, feeding = group.create_task(self._show()), group.create_task(self.feeder.play())
                 story = group.create_task(self._play())
                 for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     asyncio.get_running_loop().add_signal_handler(one, self._interrupt, story)
@@ -189,18 +190,18 @@ class Director:
 
         Refunds come first: a kill would only cut off an answer that never comes anyway.
         """
-        stage = self.stage
+        stage, half = self.stage, WITHOUT_WORKER * self.stage.pace / 2
         await stage.until(lambda: not self._acting(), at_most=PATIENCE)
         await stage.until(lambda: self._in_the_middle() >= ENOUGH_RUNS, at_most=WAIT_FOR_ENOUGH * stage.pace)
         await stage.until(lambda: self._in_the_middle() > 0, at_most=PATIENCE)
         kill = await self._kill()
         stage.say(f"kill -9: worker {kill.pid} dies in the middle of {number(len(kill.runs), 'run')}.", "bold red")
-        await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
+        await asyncio.sleep(half)
         kept = number(kill.kept, "finished step")
         stage.say(f"No worker. Safe on disk: {kept}. Events still arrive.", "bold yellow")
         await self.feeder.file(", and no worker reads it.")
         await self.feeder.webhook("GitHub calls about {}: stored and answered {}, without a worker.")
-        await asyncio.sleep(WITHOUT_WORKER * stage.pace / 2)
+        await asyncio.sleep(half)
         stage.say("Another worker is started on the same file.")
         await self._start_worker()
         await self._watch(kill)
@@ -230,17 +231,19 @@ class Director:
             return sum(not self._beginnings(run) for run in going())
 
         if not await stage.until(lambda: not stuck(), at_most=PATIENCE):
-            kill.stuck = stuck()
-            stage.say(f"{number(kill.stuck, 'run')} not resumed within {PATIENCE:.0f} s.", "bold red")
+            words = f"{number(stuck(), 'run')} not resumed"
+            kill.recovery = Line("", f"{words} by the next worker", BROKEN)
+            stage.say(f"{words} within {PATIENCE:.0f} s.", "bold red")
             return
         began = [when for one in kill.runs for when in self._beginnings(stage.runs[one])]
         if began and stage.joined_at is not None:
-            kill.resumed_after = max(0.0, min(began) - stage.joined_at)
+            after, kept = max(0.0, min(began) - stage.joined_at), number(kill.kept, "finished step")
+            kill.recovery = Line("", f"resumed {after * 1000:.0f} ms after the next was up, {kept} kept")
         stage.say(f"Worker {stage.at_work} took over at once: {runs} resumed at the next step.", "bold green")
         if await stage.until(lambda: not going(), at_most=PATIENCE):
-            steps, twice = number(kill.kept, "step"), len(stage.counter.repeated)
-            style = "bold red" if twice else "bold green"
-            stage.say(f"{runs} ended. Of {steps} finished before the kill, {twice} ran again.", style)
+            twice = len(stage.counter.repeated)
+            text = f"{runs} ended. Of {number(kill.kept, 'step')} finished before the kill, {twice} ran again."
+            stage.say(text, "bold red" if twice else "bold green")
 
     def _in_the_middle(self) -> int:
         """How many runs have a recorded step and one left to do."""

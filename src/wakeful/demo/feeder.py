@@ -1,42 +1,35 @@
 """The events and their times: a steady mix, and now and then an event that causes trouble.
 
 Each event is sent with `app.emit` and acknowledged once it is on disk; the receipts are kept, to be compared with the store at the
-end. A webhook is acknowledged over HTTP in the same way. Files are dropped into a folder without an acknowledgement: the worker that
+end. A webhook is acknowledged by an HTTP answer in the same way. Files are dropped into a folder without an acknowledgement: the worker that
 reads the folder must find them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import heapq
 import hmac
 import itertools
 import json
 import math
 import os
-import secrets
-import socket
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 
 from wakeful.app import App
 from wakeful.demo.app import HOOK, HOOK_SECRET
-from wakeful.demo.bank import HOST, Way
 from wakeful.demo.stage import Stage
 from wakeful.model import Receipt
-from wakeful.tokens import new_token
 
 ROUND = 40.0
 FEED_EVERY = 0.75
 LAST_RUNS = 5.0  # seconds that the last runs need after the last event
-LONGEST = 30.0  # seconds to wait for an answer on a busy machine
 REFUSED = 401
 HOSTS = ("web", "db", "cache", "queue", "mail")
 
@@ -56,7 +49,6 @@ class Feeder:
         self.called = 0  # webhooks
         self.forged = 0  # webhooks of a caller without the secret
         self.turned_away = 0
-        self.duplicates = 0
         self.over = asyncio.Event()
 
     async def play(self) -> None:
@@ -71,59 +63,47 @@ class Feeder:
         self.over.set()
 
     def _regular(self) -> Iterator[Sending]:
-        mix = (self.payment, self.ticket, self.payment, self.host, self.payment, self.ticket)
+        ticket = partial(self.event, "ticket.created", "T", text="The export ends with an error.")
+        mix = (self.payment, ticket, self.payment, self.host, self.payment, ticket)
         return zip(itertools.count(0.0, FEED_EVERY), itertools.cycle(mix), strict=False)
 
     def _trouble(self) -> Iterator[Sending]:
-        """Each kind once per round; at the end enough payments for a kill in the middle of their runs."""
+        """Each kind once per round."""
+        refund = partial(self.event, "refund.requested", "R", amount="12.50")  # paid, but not answered in time
+        trouble: tuple[Sending, ...] = (
+            (0.2, partial(refund, way="transfer")),
+            (1.2, self.file),
+            (1.4, self.webhook),
+            (1.6, self.unmatched),
+            (2.0, partial(refund, way="card")),
+            (2.6, partial(self.payment, "plenty")),  # does not fit the agent's model
+            (3.2, partial(refund, way="cheque")),
+            (3.8, partial(self.event, "host.added", "old")),  # its run fails in a step, every time
+            (4.2, self.forged_webhook),
+            (5.0, self.again),
+            *((at, self.payment) for at in (6.4, 6.5, 6.7, 6.8)),  # enough for a kill in the middle of their runs
+        )
         for begin in itertools.count(0.0, ROUND):
-            yield begin + 0.2, partial(self.refund, "transfer")
-            yield begin + 1.2, self.file
-            yield begin + 1.4, self.webhook
-            yield begin + 1.6, self.unmatched
-            yield begin + 2.0, partial(self.refund, "card")
-            yield begin + 2.6, self.poison
-            yield begin + 3.2, partial(self.refund, "cheque")
-            yield begin + 3.8, self.unknown_host
-            yield begin + 4.2, self.forged_webhook
-            yield begin + 5.0, self.again
-            for at in (6.4, 6.5, 6.7, 6.8):
-                yield begin + at, self.payment
+            yield from ((begin + at, send) for at, send in trouble)
 
-    # the steady mix
+    async def event(self, kind: str, prefix: str, **data: Any) -> None:
+        """Send an event about the next thing of this prefix."""
+        await self._send(kind, {"id": self._next(prefix)[1], **data})
 
-    async def payment(self) -> None:
+    async def payment(self, amount: str | None = None) -> None:
         number, name = self._next("P")
-        self._last_payment = {"id": name, "invoice": number, "amount": f"{number % 80 + 20}.50", "currency": "EUR"}
-        await self._send("payment.received", self._last_payment)
-
-    async def ticket(self) -> None:
-        await self._send("ticket.created", {"id": self._next("T")[1], "text": "The export ends with an error."})
+        data = {"id": name, "invoice": number, "amount": amount or f"{number % 80 + 20}.50", "currency": "EUR"}
+        self._last_payment = data
+        await self._send("payment.received", data)
 
     async def host(self) -> None:
         number, event = self._next("H")
         host = f"{HOSTS[number % len(HOSTS)]}-{number}"
         await self._send("host.added", {"id": host, "shaky": number % 2 == 1}, event)
 
-    # trouble
-
-    async def refund(self, way: Way) -> None:
-        """A refund that the bank pays without answering in time."""
-        number, name = self._next("R")
-        await self._send("refund.requested", {"id": name, "amount": f"{number + 11}.50", "way": way})
-
-    async def poison(self) -> None:
-        """Data that does not fit the agent's model."""
-        data = {"id": self._next("P")[1], "invoice": 7, "amount": "plenty", "currency": "EUR"}
-        await self._send("payment.received", data)
-
-    async def unknown_host(self) -> None:
-        """An event whose run fails in a step, every time."""
-        await self._send("host.added", {"id": self._next("old")[1]})
-
     async def unmatched(self) -> None:
-        """An event that no agent handles."""
-        await self._send("backup.finished", {"id": self._next("B")[1]})
+        """Send an event that no agent handles."""
+        await self.event("backup.finished", "B")
         self._say("No agent handles backup.finished: it is kept and shown, not dropped.")
 
     async def again(self) -> None:
@@ -139,7 +119,7 @@ class Feeder:
         self._say(f"{name} was dropped into inbox/{ending}")
 
     async def webhook(self, words: str = "GitHub calls a webhook about {}: signed, stored, answered {}.") -> None:
-        """Send a signed request over HTTP."""
+        """Send a signed request to the HTTP side of the app, without a network."""
         number = 6 + self._next("shop")[0]
         self.called += 1  # counted before the answer: an interrupted call has been made all the same
         answer = await self._call(number, os.environ[HOOK_SECRET])
@@ -161,9 +141,7 @@ class Feeder:
 
     async def _send(self, kind: str, data: dict[str, Any], event: str | None = None) -> str:
         receipt = await self._app.emit(kind, data, id=event or data["id"], subject=data["id"])
-        is_new = receipt.status != "duplicate"
-        self.receipts += [receipt] if is_new else []
-        self.duplicates += not is_new
+        self.receipts.append(receipt)
         return receipt.status
 
     async def _call(self, number: int, secret: str) -> httpx2.Response:
@@ -177,28 +155,3 @@ class Feeder:
             "X-Hub-Signature-256": "sha256=" + hmac.new(secret.encode(), body, "sha256").hexdigest(),
         }
         return await self._http.post(HOOK, content=body, headers=headers)
-
-
-class Server(uvicorn.Server):
-    """uvicorn without signal handlers: signals belong to the director."""
-
-    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
-        return contextlib.nullcontext()
-
-
-@contextlib.asynccontextmanager
-async def served(app: App) -> AsyncIterator[httpx2.AsyncClient]:
-    """Serve a running app on a free port, as `wakeful serve` would beside `wakeful worker`; gives a client of it. No other
-    program knows the secret of its webhook, or its token.
-    """
-    os.environ[HOOK_SECRET] = secrets.token_hex(16)
-    server = Server(uvicorn.Config(app.asgi(token=new_token()), log_config=None, access_log=False, lifespan="off"))
-    with socket.create_server((HOST, 0)) as listener:
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        address = f"http://{HOST}:{listener.getsockname()[1]}"
-        try:
-            async with httpx2.AsyncClient(base_url=address, trust_env=False, timeout=LONGEST) as http:
-                yield http
-        finally:
-            server.should_exit = True
-            await serving

@@ -1,25 +1,22 @@
-"""What happened outside the store, recorded in two files that outlive every process.
+"""What happened outside the store, in two files that outlive every process.
 
     steps.log   the body of each step adds a line when it begins and when it ends: `Counter` reads it
     bank.log    the bank adds a line for each request and each booking: `Book` reads it
 
-The engine promises that a *finished* step never runs again, and finished means recorded in the store. So the counter and
-the store are compared, after each kill:
-
-    body ended, recorded in the store      must never begin again                         → `repeated`, has to stay empty
-    body ended, not recorded               the kill came between the body's end and its commit; it may begin again
-    body cut off in the middle             it begins again
-    body failed                            a retry
+The engine promises that a *finished* step never runs again, and finished means recorded in the store. So a body that ended and is
+recorded must never begin again (`repeated`). A body that failed is retried; one that a kill cut off, or that ended just before the
+kill and is not recorded, may begin again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import collections
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections import Counter as Counts
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,17 +62,15 @@ class Lines:
         self.path = path
         self._position = 0
 
-    def added(self) -> Iterator[dict[str, Any]]:
-        """The lines added since the last call."""
+    def added(self) -> list[dict[str, Any]]:
+        """The lines added since the last call, without one that is still being written."""
         if not self.path.exists():
-            return
+            return []
         with self.path.open("rb") as file:
             file.seek(self._position)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return  # still being written
-                self._position += len(line)
-                yield json.loads(line)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._position += len(whole + end)
+        return [json.loads(line) for line in whole.splitlines()]
 
 
 @dataclass(slots=True)
@@ -92,7 +87,7 @@ class Counter(Lines):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.executions: dict[Key, list[Execution]] = {}
+        self.executions: defaultdict[Key, list[Execution]] = defaultdict(list)
         self.finished = self.cut_off = self.unsaved = 0
         self.retried: list[Key] = []
         self.repeated: list[Key] = []
@@ -102,7 +97,7 @@ class Counter(Lines):
         """Read the lines added since the last call."""
         for line in self.added():
             key, worker = (line["step"], line["subject"]), line["worker"]
-            executions = self.executions.setdefault(key, [])
+            executions = self.executions[key]
             if line["what"] == "began":
                 self._judge(key, worker, executions)
                 executions.append(Execution(worker, line["at"]))
@@ -133,14 +128,13 @@ class Book(Lines):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.pages: dict[str, collections.Counter[str]] = {}  # by the reference of a refund
+        self.pages: defaultdict[str, Counts[str]] = defaultdict(Counts)  # by the reference of a refund
 
     def read(self) -> None:
         """Read the lines added since the last call."""
         for line in self.added():
-            self.pages.setdefault(line["reference"], collections.Counter())[line["what"]] += 1
+            self.pages[line["reference"]][line["what"]] += 1
 
     def count(self, what: str, reference: str | None = None) -> int:
         """How often the bank did this, for one refund or for all."""
-        pages = self.pages.values() if reference is None else [self.pages.get(reference, collections.Counter())]
-        return sum(page[what] for page in pages)
+        return sum(page[what] for name, page in self.pages.items() if reference in {None, name})

@@ -44,11 +44,10 @@ class Child:
         """Raise Failed if the process ended by itself."""
         code = self.process.returncode
         if code is not None and not self.expected_to_end:
-            ending = (
-                f"{self.name} {self.process.pid} ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
-            )
-            said = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-            raise Failed("\n".join([f"{ending}, not caused by this demonstration. The end of its log:", *said]))
+            ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+            what = f"{self.name} {self.process.pid} ended with {ending}, not caused by this demonstration."
+            log = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            raise Failed("\n".join([f"{what} The end of its log:", *log[-15:]]))
 
     async def end(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal and wait for the end. After a while, any other signal is followed by SIGKILL."""

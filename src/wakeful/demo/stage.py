@@ -56,7 +56,7 @@ class Stage:
     messages: list[Message] = field(default_factory=list)
     headline: Message | None = None
     _begun: float = field(default_factory=time.monotonic)
-    _told: set[tuple[str, ...]] = field(default_factory=set)
+    _news: set[str] = field(default_factory=set)
 
     # time, and words
 
@@ -118,27 +118,23 @@ class Stage:
 
     def _tell_news(self) -> None:
         for run in self.in_state("dead"):
-            if self._is_news("dead", run["id"]):
-                words = f"{run['agent']}, {subject_of(run)}: {reason_of(run, run['error'])}"
-                self.say(f"Dead letter: {words}", "red", minor=True)
+            text = f"Dead letter: {run['agent']}, {subject_of(run)}: {reason_of(run, run['error'])}"
+            self._tell(text, "red", minor=True)
         for step, subject in self.counter.retried:
-            if self._is_news("retried", step, subject):  # only the first retry of a step
-                self.say(
-                    f"Step {step} failed for {subject} with a transient error: it is retried.", "yellow", minor=True
-                )
+            text = f"Step {step} failed for {subject} with a transient error: it is retried."
+            self._tell(text, "yellow", minor=True)
         for run, effect in self.effects():
-            if effect["state"] in TOLD_EFFECTS and self._is_news(effect["id"], effect["state"]):
-                self.say(self.story_of(run, effect), TOLD_EFFECTS[effect["state"]])
-        for run in self.in_state("done"):
-            if run["remedies"] and self._is_news("repaired", run["id"]):
-                person = run["remedies"][-1]["operator"]
-                self.say(f"{subject_of(run)} is done: repaired and replayed by {person}.", "bold green")
+            if effect["state"] in TOLD_EFFECTS:
+                self._tell(self.story_of(run, effect), TOLD_EFFECTS[effect["state"]])
+        for run in [run for run in self.in_state("done") if run["remedies"]]:
+            person = run["remedies"][-1]["operator"]
+            self._tell(f"{subject_of(run)} is done: repaired and replayed by {person}.", "bold green")
 
-    def _is_news(self, *what: str) -> bool:
-        """True the first time only."""
-        is_news = what not in self._told
-        self._told.add(what)
-        return is_news
+    def _tell(self, text: str, style: str, *, minor: bool = False) -> None:
+        """Add a message the first time only."""
+        if text not in self._news:
+            self._news.add(text)
+            self.say(text, style, minor=minor)
 
     # queries
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 from rich.console import Console, Group
@@ -50,9 +50,7 @@ class PlainView:
         self._told = 0
         self._next = PROGRESS_EVERY
         self._advised: set[Advice] = set()
-
-    def screen(self) -> AbstractContextManager[object]:
-        return nullcontext()
+        self.screen = nullcontext()
 
     def paint(self, stage: Stage, advice: Advice | None) -> None:
         lines = [(message.at, message.text) for message in stage.messages[self._told :]]
@@ -73,14 +71,11 @@ class LiveView:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._symbol = 0 if console.encoding.lower().startswith("utf") else 1
-        self._live = Live(console=console, screen=True, auto_refresh=False)
         self._seats: list[str] = []
-
-    def screen(self) -> AbstractContextManager[object]:
-        return self._live
+        self.screen = Live(console=console, screen=True, auto_refresh=False)
 
     def paint(self, stage: Stage, advice: Advice | None) -> None:
-        self._live.update(self.picture(stage, advice), refresh=True)
+        self.screen.update(self.picture(stage, advice), refresh=True)
 
     def picture(self, stage: Stage, advice: Advice | None) -> Group:
         """From top to bottom: title, headline, counters, runs, messages, the command to type, the folder."""
