@@ -66,7 +66,8 @@ EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
     # abandoned: a person said no, nobody answered in time, policy denies it by now, or its run asks for something else.
     "waiting": frozenset({"intent", "retrying", "unknown", "held", "confirmed", "abandoned"}),
     "intent": frozenset({"confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
-    "retrying": frozenset({"intent", "waiting", "confirmed", "failed", "held", "abandoned"}),
+    # unknown: it was certainly not done when the store was backed up, but perhaps since.
+    "retrying": frozenset({"intent", "waiting", "unknown", "confirmed", "failed", "held", "abandoned"}),
     "unknown": frozenset({"intent", "confirmed", "retrying", "held", "abandoned"}),
     "held": frozenset({"confirmed", "retrying", "abandoned"}),
     "confirmed": frozenset({"undone", "held"}),  # held: a person confirmed it with a result that does not fit

@@ -44,7 +44,7 @@ from wakeful.execution.approving import Awaiting, no_longer_wanted
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, placed
 from wakeful.execution.circuits import CircuitOpen
-from wakeful.execution.intents import denied, store_call
+from wakeful.execution.intents import RESTORED, denied, may_be_done_since_backup, store_call
 from wakeful.failures import Classified
 from wakeful.functions.call import call, within_lease
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
@@ -77,6 +77,7 @@ class EffectCall:
         self._attempt = attempt
         self._action = action
         self._begun = False
+        self._looked_since_restore = False
         self._shut: CircuitOpen | None = None
         # A replayed effect starts a new day of retries; its old error is kept for people to read.
         stored = from_json(effect.error) if effect.error and effect.reason != REPLAYED else {}
@@ -107,6 +108,9 @@ class EffectCall:
             approved = True
             if self.effect.state == "waiting":
                 approved = await Awaiting(self._attempt, self._action, self.effect).answer()
+            if approved and await self._is_in_doubt():
+                await self._carry_out(settle(self._action, self._facts(), pause=0, why=RESTORED), None, RESTORED)
+                continue
             if approved:
                 await self._park_if_down()
             try:
@@ -129,6 +133,17 @@ class EffectCall:
             await self._attempt.called(self._action.options.dependency)
             return confirmed
         return await self._read_result()
+
+    async def _is_in_doubt(self) -> bool:
+        """Whether an effect that had certainly not been done when its store was backed up may have been done since. It is settled once
+        for each attempt; what a person decided after the restore stands.
+        """
+        effect = self.effect
+        if self._looked_since_restore or effect.state not in {"waiting", "retrying"} or effect.settlement is not None:
+            return False
+        self._looked_since_restore = True
+        effect.doubtful = await may_be_done_since_backup(self._attempt)
+        return effect.doubtful
 
     def _is_confirmed(self) -> bool:
         return self.effect.state == "confirmed"

@@ -77,10 +77,13 @@ async def beginning(attempt: Attempt) -> tuple[Literal["intent", "unknown"], str
     """The first state of an effect. In a run that was restored from a backup, the effect may have been done after that
     backup, which the restored ledger cannot know: it is settled like a call whose process died.
     """
-    store = attempt.surroundings.store
-    if store.database.restored_before and await was_restored(store.database, attempt.claim):
-        return "unknown", RESTORED
-    return "intent", None
+    return ("unknown", RESTORED) if await may_be_done_since_backup(attempt) else ("intent", None)
+
+
+async def may_be_done_since_backup(attempt: Attempt) -> bool:
+    """Whether effects of this run may have been done after the backup that its store was restored from."""
+    database = attempt.surroundings.store.database
+    return bool(database.restored_before) and await was_restored(database, attempt.claim)
 
 
 async def opened(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Effect:
