@@ -24,6 +24,7 @@ from wakeful.execution.checkpoint import placed
 from wakeful.execution.deadline import ASKED
 from wakeful.execution.judging import facts_of, failed_check
 from wakeful.model import Effect, Step, digest
+from wakeful.policy.approvers import is_kept_out
 from wakeful.policy.asking import Ask, asks_of, digest_of_what
 from wakeful.policy.judgement import Judgement
 from wakeful.stored_errors import describe, words_of
@@ -200,7 +201,11 @@ class Awaiting:
             if judgement.decision.answer == "deny":
                 problem = f"policy denies it: {judgement.decision.rule}: {judgement.decision.reason}"
             ask = asks_of(judgement, facts, attempt.surroundings.policies.policy).get(effect.rule or "")
-            if problem is None and ask is not None and (ask.unknown is not None or edit["by"] in ask.kept_out):
+            if (
+                problem is None
+                and ask is not None
+                and (ask.unknown is not None or is_kept_out(edit["by"], ask.kept_out))
+            ):
                 who = f"{edit['by']} may not approve that: the rule keeps its author out (not_by)"
                 problem = who if ask.unknown is None else f"who may not approve that is unknown: {ask.unknown}"
         now = attempt.clock.now()
@@ -256,6 +261,12 @@ class Awaiting:
         unknown = sorted(set(given) - set(action.signature.parameters))
         if unknown:
             return "", f"{action.name} has no parameter {unknown[0]}"
+        policy = self._attempt.surroundings.policies.policy
+        if policy is not None and (hidden := policy.placeholder_in(given)) is not None:
+            return (
+                "",
+                f"the value of {hidden} is hidden, and what is shown in its place is no value: leave it out, or give another one",
+            )
         try:
             text = to_text([{"**": {**named, **given}}], what=f"the arguments of {action.name}", passed=True)
             arguments, keywords = action.read(text)

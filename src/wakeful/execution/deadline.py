@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from wakeful.clock import Microseconds, seconds
@@ -9,6 +10,8 @@ from wakeful.execution.surroundings import Cancellable
 from wakeful.model import Claim
 
 ASKED = "approve "  # begins the keys of steps that wait for the approval of an effect
+# An effect, a rule, and the claim: a user's step may be called "approve order".
+_ASKED = re.compile(rf"{ASKED}[0-9a-f]{{26}}:.+:\d+\.\d+")
 
 
 def time_left(claim: Claim, limit: Microseconds, now: Microseconds) -> Microseconds:
@@ -16,9 +19,14 @@ def time_left(claim: Claim, limit: Microseconds, now: Microseconds) -> Microseco
     return claim.started_at + limit + (stood_still(claim, now) if claim.steps else 0) - now
 
 
+def is_about_approval(key: str) -> bool:
+    """Whether the step with this key waits, or waited, for the approval of an effect."""
+    return key.startswith(ASKED) and _ASKED.fullmatch(key) is not None
+
+
 def stands_still(claim: Claim) -> bool:
     """Whether an approval of an effect is open now."""
-    return any(step.state == "waiting" and step.key.startswith(ASKED) for step in claim.steps)
+    return any(step.state == "waiting" and is_about_approval(step.key) for step in claim.steps)
 
 
 def stood_still(claim: Claim, now: Microseconds) -> Microseconds:
@@ -26,7 +34,7 @@ def stood_still(claim: Claim, now: Microseconds) -> Microseconds:
     spans = sorted(
         (step.started_at, now if step.state == "waiting" else step.finished_at)
         for step in claim.steps
-        if step.key.startswith(ASKED)
+        if is_about_approval(step.key)
     )
     total, end = 0, 0
     for begin, finish in spans:
@@ -57,7 +65,7 @@ class DeadlineTimer:
         return self._later(max(0.0, seconds(time_left(self._claim, self._limit, now))), self._over)
 
     def _over(self) -> None:
-        if any(step.key.startswith(ASKED) for step in self._claim.steps):
+        if any(is_about_approval(step.key) for step in self._claim.steps):
             now = self._now()
             if stands_still(self._claim) or time_left(self._claim, self._limit, now) > 0:
                 self._timer = self._later(max(1.0, seconds(time_left(self._claim, self._limit, now))), self._over)

@@ -52,9 +52,10 @@ def read_files(files: Sequence[Path], *, what: str = "policy") -> list[tuple[str
     texts = []
     for file in files:
         try:
-            content = file.read_bytes()
+            with file.open("rb") as opened:
+                content = opened.read(LARGEST + 1)
             if len(content) > LARGEST:
-                message = f"{what} {file}: it has {len(content):,} bytes, and a {what} has at most {LARGEST:,}"
+                message = f"{what} {file}: it has more than {LARGEST:,} bytes, which is the most that a {what} may have"
                 raise ConfigError(message)
             texts.append((file.name, content.decode()))
         except (OSError, UnicodeError) as error:

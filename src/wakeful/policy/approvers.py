@@ -37,6 +37,27 @@ def stand_in(name: str, people: People, now: Microseconds) -> str | None:
     return None if one is None else one.name
 
 
+def may_count(names: Iterable[str], people: People) -> frozenset[str]:
+    """The people whose votes may count for these groups and people: those that are in them, away or not, and those who answer instead of
+    one of them. Who may vote now is `members`; a vote that was given stays.
+    """
+    wanted = frozenset(names)
+    found: set[str] = set()
+    for person in people.values():
+        one: Person | None = person if person.name in wanted or not wanted.isdisjoint(person.groups) else None
+        while one is not None and one.name not in found:
+            found.add(one.name)
+            one = None if one.instead is None else people.get(one.instead)
+    return frozenset(found)
+
+
+def is_kept_out(name: str, kept_out: Iterable[str]) -> bool:
+    """Whether a person is one of those who may not answer. Names that differ only in case are one name: an event says who its author is
+    in its own way.
+    """
+    return name.strip().casefold() in {one.strip().casefold() for one in kept_out}
+
+
 def members(names: Iterable[str], people: People, now: Microseconds) -> frozenset[str]:
     """The people who may answer for these groups and people, each once. An unknown name has none."""
     wanted = frozenset(names)

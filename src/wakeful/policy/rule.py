@@ -18,6 +18,7 @@ from wakeful.model import Answer, Decision, PolicyMode, digest
 from wakeful.policy.facts import SCHEDULE_ARGUMENTS, EffectFacts, Facts, FactValue, Place, ScheduleFacts, place_of
 from wakeful.policy.judgement import Counted
 from wakeful.rate import Rate
+from wakeful.stored_errors import storable
 
 HOUR: Microseconds = 3600 * SECOND
 LONGEST_SUBJECT = 200  # characters; a longer one is shown and counted as its digest
@@ -181,17 +182,17 @@ class FileRule:
         hidden = any(
             path[: len(one)] == one or one[: len(path)] == path for path in self.per.paths for one in self.hides
         )
-        return digest(subject) if hidden or len(subject) > LONGEST_SUBJECT else subject
+        shown = not hidden and len(subject) <= LONGEST_SUBJECT and storable(subject) == subject
+        return subject if shown else digest(storable(subject))
 
     def kept_out(self, facts: Facts) -> frozenset[str] | Unknown:
         """The people whom `approve.not_by` keeps from approving; Unknown if that cannot be told."""
         if self.not_by is None:
             return frozenset()
         found = self.not_by.value(given_by(facts))
-        if isinstance(found, str):
-            return frozenset({found})
-        if isinstance(found, list) and all(isinstance(one, str) for one in found):
-            return frozenset(found)
+        names = [found] if isinstance(found, str) else found
+        if isinstance(names, list) and all(isinstance(one, str) and one.strip() for one in names):
+            return frozenset(names)
         return found if isinstance(found, Unknown) else Unknown(f'"{self.not_by.expression}" gives no name')
 
     def considered(self, facts: Facts) -> Considered:
@@ -279,6 +280,21 @@ def masked(value: Any, paths: Iterable[Path]) -> Any:
     for path in paths:
         value = _masked(value, path[1:])
     return value
+
+
+def placeholder_in(value: Any, paths: Iterable[Path]) -> str | None:
+    """The first of these paths where arguments hold the text that stands for a hidden value; None if none does. A person who edits what is
+    shown may have copied it.
+    """
+    return next((".".join(path) for path in paths if _holds_placeholder(value, path[1:])), None)
+
+
+def _holds_placeholder(value: Any, path: Path) -> bool:
+    if not path:
+        return bool(value == REDACTED)
+    if isinstance(value, Mapping):
+        return path[0] in value and _holds_placeholder(value[path[0]], path[1:])
+    return isinstance(value, list | tuple) and any(_holds_placeholder(one, path) for one in value)
 
 
 def _masked(value: Any, path: Path) -> Any:

@@ -20,7 +20,7 @@ from wakeful.cel_text import Path
 from wakeful.errors import ConfigError
 from wakeful.policy.facts import Facts, Place, place_of
 from wakeful.policy.reading import Known, read_files
-from wakeful.policy.rule import FileRule, masked, names_of
+from wakeful.policy.rule import FileRule, masked, names_of, placeholder_in
 from wakeful.policy.tree import Problems, read_tree
 
 __all__ = ["Known", "Policy", "PolicyError", "read_policy", "version_of"]
@@ -87,6 +87,10 @@ class Policy:
         """The arguments of an action with the values of `redact:` replaced, for decisions, messages and logs."""
         shown: dict[str, Any] = masked(dict(by_name), self._hides)
         return shown
+
+    def placeholder_in(self, by_name: Mapping[str, Any]) -> str | None:
+        """The path of `redact:` where these arguments hold what is shown in place of a value; None if there is none."""
+        return placeholder_in(by_name, self._hides)
 
 
 def version_of(texts: Sequence[str]) -> str:

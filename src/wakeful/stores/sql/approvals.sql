@@ -1,8 +1,9 @@
 -- Approvals of effects and of runs: the terms, votes, the yes that an effect needs, and what happens when time passes.
 
 -- yeses_for_effect(now, effect_id) --
--- What people said yes to, as long as it is valid. A yes is used up when its effect ends.
-select effect_id, rule, digest, answered_by, answer, needed from wakeful_approval
+-- What people said yes to, as long as it is valid, with its terms. A yes is used up when its effect ends.
+select effect_id, rule, digest, answered_by, answer, needed, approvers, kept_out, id
+from wakeful_approval
 where effect_id = :effect_id and state = 'answered' and used_at is null
   and answered_at + coalesce(valid_for, 0) > {now}
 
@@ -31,16 +32,17 @@ set state = 'open', due_at = excluded.due_at, run_seq = excluded.run_seq, note =
 where wakeful_approval.state in ('withdrawn', 'expired')
 
 -- say_yes_to_repeat(now, id, key, question, schema, answer, operator, note, effect_id, digest, valid_for) --
--- A person who repeats an effect that a rule holds says yes to that rule.
+-- A person who repeats an effect that a rule holds says yes to that rule, on the terms of the approval that it waited for.
 insert into wakeful_approval
   (id, app, agent, run_seq, key, question, schema, state, answer, answered_by, note, asked_at, answered_at, kind, rule, effect_id, action,
-  digest, valid_for)
-select :id, app, agent, run_seq, :key, :question, :schema, 'answered', :answer, :operator, :note, {now}, {now}, 'effect', rule, id, action,
-  :digest, :valid_for
-from wakeful_effect where id = :effect_id
+  digest, valid_for, approvers, kept_out)
+select :id, effect.app, effect.agent, effect.run_seq, :key, :question, :schema, 'answered', :answer, :operator, :note, {now}, {now}, 'effect',
+  effect.rule, effect.id, effect.action, :digest, :valid_for, asked.approvers, asked.kept_out
+from wakeful_effect effect left join wakeful_approval asked on asked.id = effect.approval and asked.rule = effect.rule
+where effect.id = :effect_id
 on conflict (id) do update
 set answered_by = excluded.answered_by, answer = excluded.answer, note = excluded.note, answered_at = excluded.answered_at, used_at = null,
-    digest = excluded.digest, run_seq = excluded.run_seq
+    digest = excluded.digest, run_seq = excluded.run_seq, approvers = excluded.approvers, kept_out = excluded.kept_out
 
 -- set_effect_approval(id, approval) --
 update wakeful_effect set approval = :approval where id = :id
@@ -126,8 +128,9 @@ returning run_seq
 select distinct run_seq from wakeful_approval where app = :app and state = 'open' and kind = 'effect'
 
 -- clear_approvals(run_seq) --
--- A replay asks anew.
+-- A replay asks anew. A user's step may be called "approve order", so that its key begins the same way: it stays.
 delete from wakeful_step where run_seq = :run_seq and key like 'approve %'
+  and key in (select asked.key from wakeful_approval asked where asked.run_seq = :run_seq and asked.kind = 'effect')
 
 -- revive_refused(root, run_seq) --
 -- A replay asks anew for staged effects that people refused.

@@ -120,9 +120,13 @@ def consented(
     rows = yield "yeses_for_effect", [(now, requests[number].effect.id) for number in sorted(asked)]
     yeses: dict[str, dict[str, str]] = {}
     by_id = {requests[number].effect.id: requests[number] for number in asked}
-    for effect_id, rule, bound_to, by, answer, needed in rows:
-        effect, wanted = by_id[effect_id].effect, _wanted(by_id[effect_id], rule)
-        if answer == YES and needed >= wanted and bound_to == digest_of_what(effect.action, effect.called_with, rule):
+    for effect_id, rule, bound_to, by, answer, needed, approvers, kept_out, approval in rows:
+        effect, question = by_id[effect_id].effect, by_id[effect_id].questions.get(rule)
+        if answer != YES or bound_to != digest_of_what(effect.action, effect.called_with, rule):
+            continue
+        if question is not None and not _as_strict(question.ask, needed, approvers, kept_out):
+            continue
+        if needed == 1 or (yield from _agreed(approval, bound_to)) >= needed:
             yeses.setdefault(effect_id, {})[rule] = by
     counts = dict((yield "count_asks", [(seq,) for seq in sorted({requests[one].claim.seq for one in asked})]))
     decided = {}
@@ -139,10 +143,10 @@ def consented(
     return decided
 
 
-def _wanted(request: OpenEffect | SaveEffect, rule: str) -> int:
-    """How many people must agree by the policy in force. A yes of fewer, from before, is not enough."""
-    question = request.questions.get(rule)
-    return 1 if question is None else question.ask.of
+def _agreed(approval: str, bound_to: str) -> Transaction[int]:
+    """How many people have said yes with a token of their own. A command of a version without votes stores the answer of one person."""
+    votes = yield "votes_of", [(approval,)]
+    return sum(1 for _, said, proved, seen, *_ in votes if said == YES and proved and seen == bound_to)
 
 
 def _covered(
@@ -240,25 +244,23 @@ def still_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transac
     for _, approval, rule, bound_to, key, seq, *terms in (yield "open_approval_of_effect", [(effect.id,)]):
         wanted = digest_of_what(effect.action, effect.called_with, decision.rule)
         same = seq == request.claim.seq and rule == decision.rule and bound_to == wanted
-        if same and _as_strict(request.questions.get(rule), *terms):
+        question = request.questions.get(rule)
+        *terms, edit = terms
+        if same and (question is None or (_as_strict(question.ask, *terms) and (question.ask.edit or not edit))):
             return AwaitsApproval(decision, approval, key)
     return None
 
 
-def _as_strict(
-    question: EffectQuestion | None, needed: int, approvers: str | None, kept_out: str | None, edit: int
-) -> bool:
-    """Whether an open approval has the terms that its rule has by now. An escalation has perhaps added people at the end."""
-    if question is None:
-        return True
-    ask = question.ask
+def _as_strict(ask: Ask, needed: int, approvers: str | None, kept_out: str | None) -> bool:
+    """Whether an approval has the terms that its rule has by now. An escalation of the rule has perhaps added people at the end."""
     by, kept = from_json(approvers or "[]"), from_json(kept_out or "[]")
+    more = {name for _, names in ask.escalate for name in names}
     return (
         needed >= ask.of
         and tuple(by[: len(ask.by)]) == ask.by
         and bool(by) == bool(ask.by)
+        and more.issuperset(by[len(ask.by) :])
         and set(ask.kept_out) <= set(kept)
-        and (ask.edit or not edit)
     )
 
 

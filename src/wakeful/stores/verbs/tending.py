@@ -57,7 +57,7 @@ def _tend(now: int | None, request: TendApprovals, row: Sequence[object]) -> Tra
     ends = due_at if kind == "run" else None  # an effect's own run ends its approval
     times = [int(asked_at) + int(left[0][0])] if left else []  # type: ignore[call-overload]
     times += [] if ends is None else [int(ends)]  # type: ignore[call-overload]
-    wider = to_json(widened(by, more)).decode() if by or more else None
+    wider = to_json(widened(by, more)).decode() if by else None  # anybody stays anybody
     yield "widen_approval", [(identifier, wider, to_json(left).decode() if left else None, min(times, default=None))]
     if more:
         text = f"{question} (nobody has answered so far: {', '.join(more)} may answer too)"

@@ -18,7 +18,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import ApprovalKind, ApprovalState
-from wakeful.policy.approvers import members
+from wakeful.policy.approvers import is_kept_out, may_count, members
 from wakeful.stores.request import Actor
 from wakeful.stores.transaction import Transaction
 from wakeful.stores.verbs.persons import people_from
@@ -94,9 +94,10 @@ def vote(
         for voter, said, proved, seen, *_ in votes
         if said == YES and seen == asked and (proved or terms.needed == 1)
     ]
-    if terms.needed > 1:  # somebody who has left since counts no more
+    if terms.needed > 1:  # a person who has left since, the app or the group, counts no more
         people = people_from((yield "people_of_app", [(terms.app,)]))
-        agreed = [voter for voter in agreed if voter in people]
+        counts = may_count(terms.by, people) if terms.by else people
+        agreed = [voter for voter in agreed if voter in counts]
     return Voted(YES if len(agreed) >= terms.needed else None, ", ".join(agreed), len(agreed))
 
 
@@ -118,7 +119,7 @@ def _refusal(terms: Terms, answer: str, bound_to: str | None, arguments: str | N
 
 def may_not_vote(terms: Terms, by: Actor) -> Transaction[VoteRefused | None]:
     """Why this person may not vote, or None. A name that is only claimed is an operator with the shared token."""
-    if by.name in (from_json(terms.kept_out) if terms.kept_out else ()):
+    if is_kept_out(by.name, from_json(terms.kept_out) if terms.kept_out else ()):
         return VoteRefused("person", f"{by.name} may not answer it: the rule keeps its author out (not_by)")
     if terms.needed > 1 and not by.proved:
         words = (
