@@ -171,7 +171,7 @@ class Loop:
 
     chain: str
     within: Microseconds
-    judge: Callable[[int], Decision]
+    judge: Callable[[int], Any]  # policy's Judgement
     owner: str | None = None  # gets the alarm about a loop
 
 
@@ -197,6 +197,7 @@ class Admission:
     loop: Loop | None = None
     held: HeldAdmission | None = None
     judgement: Any = None  # of policy (Judgement), if a rule of it must be counted before it can be decided
+    owner: str | None = None  # of the agent, if it may yet be held
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ _FRAME = re.compile(r'^\s*File "[^"]*/wakeful/([^"]+)", line \d+|^\s*File "', re
 
 def describe(error: BaseException) -> dict[str, Any]:
     """An exception in stored form: its class, message, failure class and the end of its traceback. `by_wakeful`: Wakeful raised it, and
-    not the code of the app; for classes that both raise.
+    not the code of the app; for classes that both raise. `decided`: the decision that denied it is stored.
     """
     kind, verdict = type(error), classify(error)
     lines = "".join(traceback.format_exception(kind, error, error.__traceback__))
@@ -35,6 +35,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         "failure": verdict.failure,
         **({} if verdict.lasting else {"lasting": False}),
         **({"by_wakeful": _raised_here(error)} if _is_ours(kind.__module__) and kind.__name__ in SHARED else {}),
+        **({"decided": True} if isinstance(error, Denied) and error.stored else {}),
         "traceback": storable(redact(lines)[-TRACEBACK_LIMIT:]),  # redact before the cut: half a secret is not found
     }
 
@@ -121,4 +122,6 @@ def restore(stored: Mapping[str, Any]) -> Exception:
         error.__dict__[KNOWN_LASTING] = stored.get("lasting", True)
     if isinstance(error, Transient):
         error.retry_after = None
+    if isinstance(error, Denied):
+        error.stored = bool(stored.get("decided"))
     return error

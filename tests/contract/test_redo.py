@@ -287,7 +287,7 @@ async def test_a_run_that_expired_before_its_start_counts_as_had(member: Member)
 async def test_what_policy_denies_is_written_down(store: DatabaseStore):
     await accept(store, an_arrival())
     ((seq, _),) = await stored(store)
-    decision = Decision("deny", "night", "it is night")
+    decision = Judgement(Decision("deny", "night", "it is night"))
     assert (
         await store.do(FeedEvents(APP, "later", "replayed by ada", [], [(seq, decision)], by=Actor("ada", "code"))) == 0
     )

@@ -16,6 +16,7 @@ from wakeful.operations.declared import Declared
 from wakeful.operations.feeding import Feeding, feed_events, has, plan_feed, read_window
 from wakeful.operations.pace import BATCH, Pace, read_rate
 from wakeful.operations.redo import Choice, Plan, redo_letters
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor
 from wakeful.stores.stored import EventToFeed
@@ -194,7 +195,7 @@ async def test_events_are_fed_in_batches_up_to_a_number_and_policy_is_asked():
         by=Actor("ada", "code"),
         note="new",
         most=5,
-        judge=lambda one: Decision("deny" if one.seq == 2 else "allow", "rule", "odd"),
+        judge=lambda one: Judgement(Decision("deny" if one.seq == 2 else "allow", "rule", "odd")),
         pace=Pace(20_000_000_000),
     )
     (request,) = store.fed

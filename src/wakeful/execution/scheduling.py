@@ -27,6 +27,7 @@ from wakeful.execution.facts import known_facts
 from wakeful.execution.locks import locks_held
 from wakeful.model import Decision, Step
 from wakeful.policy.decide import ScheduleFacts
+from wakeful.policy.judgement import Judgement
 from wakeful.stored_errors import describe, restore
 from wakeful.stores.timing import StoredSchedule
 from wakeful.stores.verbs.schedules import ChangeSchedule
@@ -136,7 +137,8 @@ async def _reach(
             return step
         wanted = await wish()
         new = attempt.record.new_step(key, shown, "done", arguments=shown_arguments(arguments))
-        decision = _judge(attempt, name, wanted)
+        judgement = _judge(attempt, name, wanted)
+        decision = judgement.decision
         step = await _store_change(
             attempt,
             ScheduleByRun(
@@ -150,6 +152,7 @@ async def _reach(
                 wanted.done,
                 to_json(describe(_denied(name, decision))).decode(),
                 locks_held(attempt.claim),
+                judgement.watched,
             ),
         )
     message = f"schedule {name} keeps being changed by other processes: try again"
@@ -166,15 +169,15 @@ async def _store_change(attempt: Attempt, request: ScheduleByRun) -> Step | None
     return stored
 
 
-def _judge(attempt: Attempt, name: str, wanted: WantedChange) -> Decision:
-    """Policy's decision. A schedule declared in code is never changed, and removing one that does not exist is allowed."""
+def _judge(attempt: Attempt, name: str, wanted: WantedChange) -> Judgement:
+    """Policy's judgement. A schedule declared in code is never changed, and removing one that does not exist is allowed."""
     around, before = attempt.surroundings, wanted.before
     there = before is not None and before.state != "removed"
     if wanted.verb == "remove" and wanted.change is None:
-        return Decision("allow", rule="nothing to do", reason="there is no such schedule")
+        return Judgement(Decision("allow", rule="nothing to do", reason="there is no such schedule"))
     if before is not None and there and before.origin in BELONGS:
         reason = f"agents cannot change schedule {name}: {BELONGS[before.origin]}"
-        return Decision("deny", rule="schedules_of_others", reason=reason)
+        return Judgement(Decision("deny", rule="schedules_of_others", reason=reason))
     facts = ScheduleFacts(
         around.app,
         attempt.agent,
@@ -189,11 +192,16 @@ def _judge(attempt: Attempt, name: str, wanted: WantedChange) -> Decision:
         facts=known_facts(attempt),
         run={"id": attempt.id, "attempt": attempt.number, "agent": attempt.agent},
     )
-    return around.policies.judge(facts).decision
+    judgement = around.policies.judge(facts)
+    if judgement.decision.broken:
+        around.on_broken_rule(judgement.decision)
+    return judgement
 
 
 def _denied(name: str, decision: Decision) -> Denied:
-    return Denied(f"schedule {name}: {decision.rule}: {decision.reason}")
+    error = Denied(f"schedule {name}: {decision.rule}: {decision.reason}")
+    error.stored = True
+    return error
 
 
 def _operator(attempt: Attempt) -> str:

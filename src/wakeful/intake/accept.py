@@ -7,7 +7,6 @@ one transaction with the event itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from wakeful.clock import Clock, from_datetime, to_text
@@ -25,7 +24,6 @@ from wakeful.model import (
     Decision,
     Event,
     EventState,
-    HeldAdmission,
     Loop,
     Receipt,
     Step,
@@ -38,6 +36,7 @@ from wakeful.policy.decide import AdmissionFacts
 from wakeful.policy.loops import Chain, ChainLimits
 from wakeful.stores.user_transaction import accept_within
 from wakeful.stores.verbs.accept import AcceptEvents
+from wakeful.stores.verbs.held_admissions import as_held
 from wakeful.stores.verbs.locks import HeldLock
 from wakeful.stores.verbs.sending import SendEvent, SentBy
 
@@ -107,6 +106,8 @@ class Door:
             if self._reserved.are_old:
                 await self._reserved.learn_again()
             self._reserved.refuse(events, by)
+        if self._policies.is_old:
+            await self._policies.look_again()
         arrivals = [self.arrive(event, agent, aliases=aliases) for event in events]
         request = AcceptEvents(self._app, arrivals, idempotency, claim, step, adopts, fits, locks=locks)
         if within is not None:
@@ -179,27 +180,23 @@ class Door:
         decisions += [(agent, one) for one in judgement.watched]
         if decision.broken:
             self._on_broken_rule(decision)
-        if decision.answer != "allow":
-            decisions.append((agent, decision))
+        if decision.answer == "deny" or (decision.answer != "allow" and not judgement.counted):
+            decisions.append((agent, decision))  # with a rule that must be counted, the store adds it
         if decision.answer == "deny":
             return Admission(agent, "denied", reason=f"{decision.rule}: {decision.reason}")
         plan = self._flows.get(agent)
         flow = None if plan is None else plan.flow(event)
-        held = None
-        if decision.answer != "allow":
-            held = HeldAdmission(decision, facts.owner)
-            if flow is not None:  # it waits for a person, so it gathers with no other event and replaces none
-                flow = replace(flow, overlap="queue", debounce=None, batch=None)
-        return Admission(
+        admission = Admission(
             agent,
             "started",
             run_id=run_id(self._app, agent, event.source, event.id),
             reason=None if flow is None else flow.note,
             flow=flow,
             loop=loop,
-            held=held,
             judgement=judgement if judgement.counted else None,
+            owner=facts.owner,
         )
+        return admission if decision.answer == "allow" else as_held(admission, decision)
 
     def _loop(self, facts: AdmissionFacts, chain: Chain) -> Loop | None:
         """The chain that must be counted before it can be decided: one that comes back to this agent, or one that is
@@ -210,11 +207,7 @@ class Door:
         if not too_deep and (limits.rate is None or not chain.closes(self._app, facts.agent)):
             return None
         within = 0 if limits.rate is None else limits.rate.within
-
-        def judge(rounds: int) -> Decision:
-            return self._policies.judge(replace(facts, chain=replace(chain, rounds=rounds))).decision
-
-        return Loop(chain.root, within, judge, facts.owner)
+        return Loop(chain.root, within, self._policies.judge_rounds(facts), facts.owner)
 
     def _concerned(self, event: Event, agent: str | None) -> list[tuple[str, bool, str, bool]]:
         if agent is None:

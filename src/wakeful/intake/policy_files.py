@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.errors import ConfigError
-from wakeful.intake.policies import Policies
+from wakeful.intake.policies import LOOK_EVERY, Policies
 from wakeful.policy.text import Known, read_policy
 from wakeful.service import Service
 from wakeful.stores.request import Actor, Doer
 from wakeful.stores.verbs.alarms import ResolveAlarms
 from wakeful.stores.verbs.policies import ApplyPolicy, PolicyApplied
 
-LOOK_EVERY = 1.0
 LARGEST = 1_000_000  # bytes of a policy file
 
 
@@ -94,6 +93,7 @@ class PolicyFiles(Service):
 
     async def begin(self) -> None:
         """Before any work. ConfigError if the files are wrong and no policy is in force: nothing would judge."""
+        self._policies.followed = True
         await self._policies.look()
         try:
             await self._apply()

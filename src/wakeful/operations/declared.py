@@ -14,8 +14,9 @@ from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
 from wakeful.intake.people_files import read_file
 from wakeful.intake.policies import Policies
-from wakeful.model import Decision, Flow
+from wakeful.model import Flow
 from wakeful.policy.decide import AdmissionFacts, Rule
+from wakeful.policy.judgement import Judgement
 from wakeful.policy.loops import ChainLimits
 from wakeful.policy.people import PeopleText
 from wakeful.stores.stored import EventToFeed
@@ -108,8 +109,8 @@ class Declared:
         if text is not None:
             refuse_misfit(model, text)
 
-    async def judge(self, agent: str, database: Fetcher, *, now: Microseconds) -> Callable[[EventToFeed], Decision]:
-        """Policy's decision about a stored event, by the policy in force now."""
+    async def judge(self, agent: str, database: Fetcher, *, now: Microseconds) -> Callable[[EventToFeed], Judgement]:
+        """Policy's judgement about a stored event, by the policy in force now."""
         owner = self.owner(agent)
         policies = Policies(self._app.name, database, lambda: self._app.rules)
         await policies.look()
@@ -123,8 +124,8 @@ class Declared:
 
 async def judge_by_store(
     app: str, agent: str, database: Fetcher, *, now: Microseconds
-) -> Callable[[EventToFeed], Decision] | None:
-    """The decision of the policy in force, without the app's code and its rules; None if the app has no policy."""
+) -> Callable[[EventToFeed], Judgement] | None:
+    """The judgement of the policy in force, without the app's code and its rules; None if the app has no policy."""
     policies = Policies(app, database)
     await policies.look()
     return None if policies.version is None else _judge(policies, app, agent, None, ChainLimits(), now)
@@ -132,9 +133,9 @@ async def judge_by_store(
 
 def _judge(
     policies: Policies, app: str, agent: str, owner: str | None, chains: ChainLimits, now: Microseconds
-) -> Callable[[EventToFeed], Decision]:
-    def ask(event: EventToFeed) -> Decision:
+) -> Callable[[EventToFeed], Judgement]:
+    def ask(event: EventToFeed) -> Judgement:
         told = from_envelope(event.envelope or "{}")
-        return policies.judge_admission(AdmissionFacts(app, agent, owner, told, now, chains.chain(told))).decision
+        return policies.judge_admission(AdmissionFacts(app, agent, owner, told, now, chains.chain(told)))
 
     return ask

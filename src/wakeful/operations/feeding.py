@@ -11,12 +11,13 @@ from typing import Any
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
-from wakeful.model import Decision, Flow, HeldAdmission, run_id
+from wakeful.model import Flow, event_key, run_id
 from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
+from wakeful.policy.judgement import Judgement
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.stored import EventToFeed
-from wakeful.stores.verbs.feed import FeedEvents
+from wakeful.stores.verbs.feed import FeedEvents, JudgedEvent
 from wakeful.triggers.past import read_past
 
 
@@ -108,7 +109,7 @@ async def feed_events(
     *,
     by: Actor,
     note: str | None = None,
-    judge: Callable[[EventToFeed], Decision] | None = None,
+    judge: Callable[[EventToFeed], Judgement] | None = None,
     flow: Callable[[EventToFeed], Flow] | None = None,
     most: int | None = None,
     pace: Pace | None = None,
@@ -133,15 +134,19 @@ async def feed_events(
                 chosen[0].app, feeding.agent, reason, [], overrules=feeding.denied, by=by, note=note, bulk=bulk
             )
             for event in chosen:
-                decision = None if judge is None else judge(event)
-                if decision is None or decision.answer != "deny":
-                    if decision is not None and decision.answer != "allow":
-                        request.held[event.seq] = ((event.id, event.type), HeldAdmission(decision))
-                    request.runs.append((event.seq, run_id(event.app, feeding.agent, event.source, event.id)))
-                    if flow is not None:
-                        request.flows[event.seq] = flow(event)
-                else:
-                    request.denied.append((event.seq, decision))
+                judgement = None if judge is None else judge(event)
+                if judgement is not None and judgement.decision.answer == "deny":
+                    request.denied.append((event.seq, judgement))
+                    continue
+                if judgement is not None and (
+                    judgement.decision.answer != "allow" or judgement.counted or judgement.watched
+                ):
+                    request.judged[event.seq] = JudgedEvent(
+                        event_key(event.app, event.source, event.id), event.id, event.type, judgement
+                    )
+                request.runs.append((event.seq, run_id(event.app, feeding.agent, event.source, event.id)))
+                if flow is not None:
+                    request.flows[event.seq] = flow(event)
             done += await store.do(request)
             seen += len(chosen)
             progress(seen, plan.new)

@@ -35,6 +35,7 @@ __all__ = [
     "consider",
     "decide",
     "fact",
+    "files_say",
     "judge",
     "schedule_itself",
     "unallowed",
@@ -48,6 +49,7 @@ def schedule_itself(facts: Facts) -> Decision | None:
     return None
 
 
+FilesSay = tuple[Sequence[Decision], Sequence[Counted]]
 DEFAULT_RULES: tuple[Rule, ...] = (schedule_itself, chain_depth, chain_rate)
 ALLOWED = Decision("allow", rule="admit_everything", reason="the agent subscribed to it")
 _BY_RISK = {
@@ -63,8 +65,12 @@ def decide(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES) -> Decision:
     return judge(facts, rules).decision
 
 
-def judge(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES, policy: Policy | None = None) -> Judgement:
-    """The answer of all rules to some facts. Rules of a policy do not apply to Wakeful's own agents."""
+def judge(
+    facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES, policy: Policy | None = None, said: FilesSay | None = None
+) -> Judgement:
+    """The answer of all rules to some facts. Rules of a policy do not apply to Wakeful's own agents. `said`: what `files_say` about these
+    facts, if they were asked before.
+    """
     opinions: list[Decision] = []
     for rule in rules:
         try:
@@ -76,19 +82,27 @@ def judge(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES, policy: Policy | 
     version = None if policy is None else policy.version
     if policy is None or facts.agent.startswith(OWN_AGENTS):
         return _judgement(facts, opinions, version) if opinions else _default(facts, version)
+    decisions, counted = files_say(facts, policy) if said is None else said
+    opinions += decisions
+    if not opinions and not counted:
+        return _default(facts, version)
+    return _judgement(facts, opinions, version, counted)
+
+
+def files_say(facts: Facts, policy: Policy) -> FilesSay:
+    """The answers of the policy's rules that apply, and those that apply only beyond their count."""
     candidates, needs = policy.candidates(facts)
+    decisions: list[Decision] = []
     counted: list[Counted] = []
     if candidates:
         given = given_by(facts, needs)
         for candidate in candidates:
             found = candidate.opinion(given)
             if isinstance(found, Decision):
-                opinions.append(found)
+                decisions.append(found)
             elif found is not None:
                 counted.append(found)
-    if not opinions and not counted:
-        return _default(facts, version)
-    return _judgement(facts, opinions, version, counted)
+    return decisions, counted
 
 
 def consider(facts: Facts, rules: Sequence[Rule] = DEFAULT_RULES, policy: Policy | None = None) -> list[Considered]:

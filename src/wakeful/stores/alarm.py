@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wakeful.clock import Microseconds
-from wakeful.model import digest
+from wakeful.model import Decision, digest
 
 
 def heartbeat_alarm(app: str, name: str) -> str:
@@ -111,3 +111,9 @@ def failing_alarm(app: str, agent: str) -> str:
 def paused_alarm(app: str, agent: str) -> str:
     """The key of the alarm about an agent that was paused because its runs kept ending dead."""
     return f"paused/{app}/{agent}"
+
+
+def about_broken_rule(app: str, decision: Decision) -> Alarm:
+    """The alarm about a rule in Python that raised an error, and so denies everything."""
+    text = f"rule {decision.rule} denies everything: {decision.reason}"
+    return Alarm(app, f"rule/{app}/{decision.rule}", text)

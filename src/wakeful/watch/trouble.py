@@ -9,7 +9,7 @@ from collections.abc import Collection
 from wakeful.errors import StoreFull, StoreUnavailable
 from wakeful.model import Decision, Event, Receipt
 from wakeful.service import Background
-from wakeful.stores.alarm import Alarm, condition_alarm
+from wakeful.stores.alarm import Alarm, about_broken_rule, condition_alarm
 from wakeful.stores.known import waiting_channels
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Doer
@@ -66,7 +66,8 @@ class AlarmRaiser:
 
     def note_broken_rule(self, decision: Decision) -> None:
         """A rule raised an error, and so denies everything."""
-        self.alarm(f"rule/{self._app}/{decision.rule}", f"rule {decision.rule} denies everything: {decision.reason}")
+        about = about_broken_rule(self._app, decision)
+        self.alarm(about.key, about.text)
 
     def note_exhausted(self, agent: str, event: Event, reason: str) -> None:
         """A condition exceeded its budget."""

@@ -1,10 +1,10 @@
--- Policy's stored decisions, with the event and the run that each is about. A row of an older version has no app and no place.
+-- Policy's stored decisions, with the event and the run that each is about. A row of an older version has no app and no place, or the mode `enforce`.
 
 -- page_of_decisions(after, most, rule, answer, agent, app, since) --
 -- Newest first; `after` is the seq of the last one seen. Seqs rise with time, except for processes that commit at almost the same
 -- time. So the walk ends a minute before `since`, and does not read on to the first decision.
 select decision.seq, cast(decision.seq as text) as id, coalesce(decision.app, run.app, event.app) as app, decision.agent,
-  decision.place, decision.answer, decision.rule, decision.version, decision.reason, decision.mode, decision.action,
+  decision.place, decision.answer, decision.rule, decision.version, decision.reason, nullif(decision.mode, 'enforce') as mode, decision.action,
   decision.effect_id as effect, event.id as event, coalesce(run.id, admission.run_id) as run, decision.decided_at
 from wakeful_decision decision
 left join wakeful_event event on event.seq = decision.event_seq
@@ -26,7 +26,7 @@ order by decision.seq desc limit :most
 
 -- find_decision(seq) --
 select cast(decision.seq as text) as id, coalesce(decision.app, run.app, event.app) as app, decision.agent,
-  decision.place, decision.answer, decision.rule, decision.version, decision.reason, decision.mode, decision.action,
+  decision.place, decision.answer, decision.rule, decision.version, decision.reason, nullif(decision.mode, 'enforce') as mode, decision.action,
   decision.effect_id as effect, event.id as event, coalesce(run.id, admission.run_id) as run, decision.decided_at
 from wakeful_decision decision
 left join wakeful_event event on event.seq = decision.event_seq

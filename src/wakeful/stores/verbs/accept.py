@@ -22,6 +22,7 @@ from wakeful.stores.verbs.idempotency import Result, take_keys, write_answers
 from wakeful.stores.verbs.locks import HeldLock
 from wakeful.stores.verbs.misfits import Matches
 from wakeful.stores.verbs.progress import SaveSteps, save_steps
+from wakeful.stores.verbs.standing import stored_mode
 from wakeful.stores.verbs.waits import Woken, bring_events, not_taken
 
 
@@ -202,6 +203,9 @@ def _judge(
         judged, alarmed = yield from judge_loops(now, list(closing.values()))
         for number in arrivals:
             requests[number].alarmed = alarmed
+        for app, arrival in closing.values():
+            if any(one.judgement is not None for one in judged.get(arrival.key, arrival).admissions):
+                counted[arrival.key] = app, arrival
     if counted:
         found = yield from judge_counted(now, [(app, judged.get(one.key, one)) for app, one in counted.values()])
         judged |= found
@@ -262,7 +266,7 @@ def _insert_consequences(
                 decision.rule,
                 decision.version,
                 decision.reason,
-                decision.mode,
+                stored_mode(decision),
             )
             for agent, decision in arrival.decisions
         )

@@ -82,9 +82,16 @@ def asked_by_all(judgement: Judgement, decision: Decision, over: Sequence[str]) 
 def became(admission: Admission, decision: Decision) -> Admission:
     """The admission under a decision that is not "allow"."""
     if decision.answer == "deny":
-        return Admission(admission.agent, "denied", reason=f"{decision.rule}: {decision.reason}")
-    owner = None if admission.held is None else admission.held.owner
-    return replace(admission, held=HeldAdmission(decision, owner))
+        return Admission(admission.agent, "denied", reason=reason_of(decision))
+    return as_held(admission, decision)
+
+
+def as_held(admission: Admission, decision: Decision) -> Admission:
+    """The admission whose run waits for a person. So it gathers with no other event, and replaces none."""
+    flow = admission.flow
+    if flow is not None:
+        flow = replace(flow, overlap="queue", debounce=None, batch=None)
+    return replace(admission, flow=flow, held=HeldAdmission(decision, admission.owner))
 
 
 def hold_new_runs(now: int | None, runs: Sequence[NewHeld]) -> Transaction[bool]:

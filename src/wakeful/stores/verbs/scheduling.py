@@ -16,6 +16,7 @@ from wakeful.stores.verbs.locks import HeldLock, lost_locks
 from wakeful.stores.verbs.progress import step_row
 from wakeful.stores.verbs.refusal import refusal_of
 from wakeful.stores.verbs.schedules import ChangeSchedule, change_schedules
+from wakeful.stores.verbs.standing import stored_mode
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class ScheduleByRun(OfRun[Step | None]):
     done: str | None  # the result of the step; None: when the schedule is due next
     denied: str  # the error of the step, if the decision is not "allow"
     locks: tuple[HeldLock, ...] = ()
+    watched: tuple[Decision, ...] = ()  # of rules with mode: watch
 
     def tell(self, result: Step | None, others: Others) -> None:
         """Another process may be the one that fires it next."""
@@ -70,8 +72,7 @@ def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
         return known
     decision = request.decision
     if decision.answer != "allow":
-        row = (now, claim.seq, claim.agent, decision.answer, decision.rule, decision.version, decision.reason)
-        yield "insert_run_decision", [(*row, "schedule", None, None, None)]
+        yield "insert_run_decision", [_decision_row(now, request, one) for one in (*request.watched, decision)]
         step.state, step.error = "failed", request.denied
     else:
         after: StoredSchedule | None = request.before
@@ -81,9 +82,17 @@ def _schedule(now: int | None, request: ScheduleByRun) -> Transaction[Result]:
                 return None
         elif not (yield from _is_still_so(request)):
             return None
+        if request.watched:
+            yield "insert_run_decision", [_decision_row(now, request, one) for one in request.watched]
         step.result = request.done or to_json({"next_at": None if after is None else after.next_at}).decode()
     yield Count("save_step", [step_row(claim, step)])
     return step
+
+
+def _decision_row(now: int | None, request: ScheduleByRun, one: Decision) -> tuple[object, ...]:
+    claim = request.claim
+    row = (now, claim.seq, claim.agent, one.answer, one.rule, one.version, one.reason)
+    return (*row, "schedule", None, None, stored_mode(one))
 
 
 def _is_still_so(request: ScheduleByRun) -> Transaction[bool]:
