@@ -15,20 +15,19 @@ from support.apps import NewApp, pass_time, the_run, working
 from support.at_rest import everything_at_rest
 from support.paying import (
     ADA,
-    BOB,
     EVE,
     PEOPLE,
     approvals,
     begin,
     declare,
     effects,
+    halt,
     policy_of,
     put_in_force,
     say,
     write,
 )
 from wakeful import Denied, NotSent, Operation, Run, Transient, action, on
-from wakeful.operations.held import settle
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.approvals import AnswerApproval
 from wakeful.stores.verbs.cancel import CancelRun
@@ -72,6 +71,32 @@ class TestMostAsks:
                 assert len(asked) == left
                 await say(runtime, asked[0])
             assert (await the_run(runtime, receipt))["output"] == [200, 201, 202, 203, 204]
+
+    async def test_time_for_which_the_run_was_parked_gives_no_more(self, new_app: NewApp, policy: Path):
+        """The start of a run is moved by that time."""
+        app = new_app(policy=policy)
+
+        @action(safety="idempotent")
+        async def pay(_: Operation, amount: int, card: str = "4111") -> int:
+            return amount
+
+        @app.agent(on("go"), name="billing", attempts=1)
+        async def billing(run: Run) -> None:
+            for amount in range(200, 206):
+                await run.act(pay, amount)
+
+        async with working(app) as runtime:
+            receipt = await begin(app, runtime)
+            for _ in range(4):
+                await say(runtime, (await approvals(runtime))[0])
+            await halt(runtime)
+            await say(runtime, (await approvals(runtime))[0])
+            assert (await the_run(runtime, receipt))["state"] == "parked"
+            await pass_time(runtime, "1h")
+            await halt(runtime, halted=False)
+            run = await the_run(runtime, receipt)
+            assert (run["state"], await approvals(runtime)) == ("denied", [])
+            assert "asked 5 times" in run["reason"]
 
 
 class TestNo:
@@ -172,6 +197,31 @@ class TestVanished:
             await runtime.drain()
             assert (await the_run(runtime, receipt))["state"] in {"dead", "waiting"}
 
+    async def test_a_handler_that_does_not_ask_again_has_given_it_up(self, new_app: NewApp, policy: Path):
+        app = new_app(policy=policy)
+        asks = [150]
+        paid: list[int] = []
+
+        @action(safety="idempotent")
+        async def pay(_: Operation, amount: int, card: str = "4111") -> None:
+            paid.append(amount)
+
+        @app.agent(on("go"), name="billing", attempts=1)
+        async def billing(run: Run) -> str:
+            await asyncio.gather(*(run.act(pay, one) for one in asks), run.wait_for("settled", timeout="1h"))
+            return "settled in another way"
+
+        async with working(app) as runtime:
+            receipt = await begin(app, runtime)
+            asks.clear()
+            await app.emit("settled")
+            await runtime.drain()
+            assert (await the_run(runtime, receipt))["output"] == "settled in another way"
+            assert [one["state"] for one in await approvals(runtime, None)] == ["withdrawn"]
+            (effect,) = await effects(runtime)
+            assert (effect["state"], effect["reason"]) == ("abandoned", "its run ended without asking for it")
+        assert paid == []
+
     async def test_a_cancelled_run_ends_at_once(self, new_app: NewApp, policy: Path):
         app = new_app(policy=policy)
         till = declare(app)
@@ -184,81 +234,6 @@ class TestVanished:
             assert [one["state"] for one in await approvals(runtime, None)] == ["withdrawn"]
             assert [one["state"] for one in await effects(runtime)] == ["abandoned"]
         assert till.paid == []
-
-
-class TestRepeat:
-    async def test_one_person_does_not_repeat_what_two_must_agree_to(self, new_app: NewApp, policy: Path):
-        write(policy, policy_of("{of: 2, within: 4h, valid: 1m}"))
-        app = new_app(policy=policy)
-        till = declare(app, Transient("lost"), safety="at_most_once")
-        async with working(app) as runtime:
-            await begin(app, runtime)
-            (asked,) = await approvals(runtime)
-            await say(runtime, asked, by=ADA)
-            await say(runtime, asked, by=BOB)
-            assert [one["state"] for one in await effects(runtime)] == ["held"]
-            await pass_time(runtime, "2m")  # the yes of two is over
-            (effect,) = await effects(runtime)
-            await settle(runtime.store, effect["id"], "repeat", by=EVE)
-            await runtime.drain()
-            assert len(till.paid) == 1
-
-    async def test_a_person_who_may_not_approve_does_not_by_repeating(self, new_app: NewApp, policy: Path):
-        write(policy, policy_of("{by: [ops], within: 4h, valid: 1m}"))
-        app = new_app(policy=policy)
-        till = declare(app, Transient("lost"), safety="at_most_once")
-        async with working(app) as runtime:
-            await begin(app, runtime)
-            await say(runtime, (await approvals(runtime))[0], by=ADA)
-            await pass_time(runtime, "2m")
-            (effect,) = await effects(runtime)
-            await settle(runtime.store, effect["id"], "repeat", by=Actor("mallory", "http", proved=True))
-            await runtime.drain()
-            assert len(till.paid) == 1
-            await say(runtime, (await approvals(runtime))[0], by=BOB)
-            assert len(till.paid) == 2
-
-    async def test_a_person_who_may_approve_does(self, new_app: NewApp, policy: Path):
-        write(policy, policy_of("{by: [ops], within: 4h, valid: 1m}"))
-        app = new_app(policy=policy)
-        till = declare(app, Transient("lost"), safety="at_most_once")
-        async with working(app) as runtime:
-            await begin(app, runtime)
-            await say(runtime, (await approvals(runtime))[0], by=ADA)
-            await pass_time(runtime, "2m")
-            (effect,) = await effects(runtime)
-            await settle(runtime.store, effect["id"], "repeat", by=BOB)
-            await runtime.drain()
-            assert len(till.paid) == 2
-
-
-class TestLaterPolicy:
-    async def test_wants_two_where_one_had_said_yes(self, new_app: NewApp, policy: Path):
-        app = new_app(policy=policy)
-        till = declare(app, NotSent("busy"), backoff="10m")
-        async with working(app) as runtime:
-            await begin(app, runtime)
-            await say(runtime, (await approvals(runtime))[0])
-            assert len(till.paid) == 1
-            await put_in_force(runtime, policy_of("{by: [ops], of: 2, within: 4h}"))
-            await pass_time(runtime, "15m")
-            assert len(till.paid) == 1
-            (asked,) = await approvals(runtime)
-            assert asked["of"] == 2
-
-    async def test_wants_two_where_one_was_asked(self, new_app: NewApp, policy: Path):
-        app = new_app(policy=policy)
-        till = declare(app)
-        async with working(app) as runtime:
-            await begin(app, runtime)
-            await put_in_force(runtime, policy_of("{by: [ops], of: 2, within: 4h}"))
-            await runtime.drain()
-            (asked,) = await approvals(runtime)
-            assert asked["of"] == 2
-            await say(runtime, asked, by=ADA)
-            assert till.paid == []
-            await say(runtime, asked, by=BOB)
-        assert len(till.paid) == 1
 
 
 class TestOnce:

@@ -10,6 +10,7 @@ from wakeful.policy.text import read_policy
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.approvals import AnswerApproval, Answered
+from wakeful.stores.verbs.halts import ChangeHalt
 from wakeful.stores.verbs.policies import ApplyPolicy
 
 ADA, BOB, EVE = Actor("ada", "http", proved=True), Actor("bob", "http", proved=True), Actor("eve", "cli")
@@ -92,3 +93,9 @@ async def effects(runtime: Runtime) -> list[dict[str, Any]]:
 async def put_in_force(runtime: Runtime, text: str) -> None:
     texts = [("policy.yaml", text)]
     await runtime.store.do(ApplyPolicy(runtime.app.name, read_policy(texts).version, texts, by=EVE))
+
+
+async def halt(runtime: Runtime, *, halted: bool = True) -> None:
+    """Halt payments, or lift that."""
+    await runtime.store.do(ChangeHalt(runtime.app.name, "", "pay", halted=halted, by=EVE))
+    await runtime.drain()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from wakeful.errors import CancelAsked, ClaimLost, NotAnAction, Persistent
 from wakeful.execution.actions import Action, uses
-from wakeful.execution.approving import was_refused
+from wakeful.execution.approving import no_longer_wanted, was_refused
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.effects import EffectCall, abandoned, save_effect, settle_open
 from wakeful.execution.intents import new_effect, open_effect, other_arguments
@@ -95,9 +96,22 @@ async def settle_effects(attempt: Attempt, effects: Sequence[Effect]) -> None:
     """Settle open effects: before the handler those of earlier attempts, after it those that the handler stopped
     waiting for.
     """
+    with _fenced(attempt):
+        await settle_open(attempt, effects)
+
+
+async def abandon_effects(attempt: Attempt, effects: Sequence[Effect]) -> None:
+    """Abandon effects that wait for an approval and that the handler did not ask for again: nothing waits for the answer."""
+    with _fenced(attempt):
+        for effect in effects:
+            await no_longer_wanted(attempt, effect, "its run ended without asking for it")
+
+
+@contextmanager
+def _fenced(attempt: Attempt) -> Iterator[None]:
     attempt.enter()
     try:
-        await settle_open(attempt, effects)
+        yield
     except ClaimLost:
         attempt.interrupt("lost")
         raise

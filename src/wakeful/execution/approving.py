@@ -41,9 +41,9 @@ def questions_of(
     attempt: Attempt, action: Action[..., Any], effect: Effect, judgement: Judgement
 ) -> Mapping[str, EffectQuestion]:
     """The approvals that may be needed, by rule. Empty if no rule asks. An undo, and an effect of which an earlier call may have been
-    done, is held instead.
+    done, is held instead; of the latter the terms are known, for a yes that was given before.
     """
-    if effect.undoes is not None or effect.doubtful or judgement.decision.answer == "deny":
+    if effect.undoes is not None or judgement.decision.answer == "deny":
         return {}
     policies = attempt.surroundings.policies
     asks = asks_of(judgement, facts_of(attempt, action, effect, named=True), policies.policy)
@@ -66,7 +66,7 @@ def _question(attempt: Attempt, action: Action[..., Any], effect: Effect, ask: A
     step.result = note(to_json(told).decode())
     alarm = alarm_about(attempt, identifier, words, ask.by, now, until)
     bound_to = digest_of_what(action.name, effect.called_with, ask.rule)
-    return EffectQuestion(ask, identifier, step, words, bound_to, to_json(shown).decode(), alarm)
+    return EffectQuestion(ask, identifier, step, words, bound_to, to_json(shown).decode(), alarm, held=effect.doubtful)
 
 
 def shown_arguments(attempt: Attempt, action: Action[..., Any], text: str) -> dict[str, Any]:
@@ -109,6 +109,19 @@ def asked(attempt: Attempt, effect: Effect, question: EffectQuestion) -> None:
     effect.approval = question.id
 
 
+def answered(attempt: Attempt, step: Step) -> None:
+    """The step is stored like this now. The deadline of the run reads the steps of its claim."""
+    attempt.claim.steps = [step if one.key == step.key else one for one in attempt.claim.steps]
+    attempt.record.enter(step)
+
+
+def withdrawn(attempt: Attempt, effect: str, *, kept: str | None = None) -> None:
+    """The transaction that stored an effect withdrew what was asked about it, except for the approval that it waits for."""
+    for step in attempt.record.steps_named(f"{ASKED}{effect}:"):
+        if step.state == "waiting" and digest(attempt.id, step.key) != kept:
+            answered(attempt, replace(step, state="failed", finished_at=attempt.clock.now()))
+
+
 def step_of(attempt: Attempt, effect: Effect) -> Step | None:
     """The step of this run that waits, or waited last, for the approval of an effect."""
     if effect.approval is None:
@@ -125,6 +138,7 @@ def was_refused(attempt: Attempt, effect: Effect) -> bool:
 async def no_longer_wanted(attempt: Attempt, effect: Effect, reason: str) -> None:
     """Abandon an effect that waits for an approval and that its handler does not ask for any more."""
     await attempt.surroundings.store.do(AbandonEffect(attempt.claim, effect, reason, "its run"))
+    withdrawn(attempt, effect.id)
     effect.state, effect.reason, effect.settled_by = "abandoned", reason, "its run"
 
 
@@ -173,7 +187,7 @@ class Awaiting:
         around = attempt.surroundings
         error = to_json(describe(late)).decode()
         ended = await around.store.do(EndWait(attempt.claim, step, error, None, around.matches))
-        attempt.record.enter(ended)
+        answered(attempt, ended)
         return ended
 
     async def _refuse(self, step: Step, by: str, words: str) -> None:
@@ -250,7 +264,7 @@ class Awaiting:
         settled = await attempt.surroundings.store.do(request)
         if problem is None:
             effect.executed = text
-        attempt.record.enter(settled)
+        answered(attempt, settled)
 
     async def _edited(self, given: Any) -> tuple[str, str | None]:
         """The whole arguments with the edited ones in their stored form; and what does not fit, in words, or None."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wakeful.execution.attempt import Attempt
+from wakeful.execution.deadline import is_about_approval
 from wakeful.execution.endings import alarm_of_held
 from wakeful.execution.handler import Handler
 from wakeful.execution.remarks import is_remark
@@ -45,13 +46,14 @@ class ChangedCode:
             self._log.warning(
                 "its code changed: it restarts from the top", run=claim.id, was=change.was, now=change.now
             )
-            claim.steps = [step for step in claim.steps if is_remark(step)]
+            claim.steps = [step for step in claim.steps if is_remark(step) or is_about_approval(step.key)]
         return True
 
     async def report(self, attempt: Attempt, change: NewCode) -> None:
         """Record and report recorded steps that the new code never asked for: their results were not used."""
         claim = attempt.claim
-        names = not_asked_for(claim.steps, attempt.record.asked or ())
+        steps = [step for step in claim.steps if not is_about_approval(step.key)]
+        names = not_asked_for(steps, attempt.record.asked or ())
         if not names:
             return
         shown = ", ".join(names)

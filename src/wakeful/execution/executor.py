@@ -28,7 +28,7 @@ from wakeful.errors import (
     TooManyCrashes,
     UnfinishedCalls,
 )
-from wakeful.execution.acting import settle_effects
+from wakeful.execution.acting import abandon_effects, settle_effects
 from wakeful.execution.attempt import CURRENT, Attempt
 from wakeful.execution.changed_code import ChangedCode
 from wakeful.execution.compensation import compensate
@@ -261,6 +261,8 @@ class Executor:
                 output = await call(agent.function, arguments, {}, what=f"agent {agent.name}")
             if attempt.ledger.cut and not attempt.in_flight and (left := attempt.ledger.take_cut_off()):
                 await settle_effects(attempt, left)
+            if claim.effects and not attempt.in_flight and (given_up := attempt.ledger.given_up()):
+                await abandon_effects(attempt, given_up)
         finally:
             unfinished = attempt.in_flight
             await attempt.end()

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from wakeful.errors import Denied, Halted, PolicyMoved
 from wakeful.execution.actions import Action
-from wakeful.execution.approving import asked, listed, no_longer_wanted, questions_of
+from wakeful.execution.approving import asked, listed, no_longer_wanted, questions_of, withdrawn
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.business_key import arguments_by_name, key_of
 from wakeful.execution.checkpoint import ARGUMENTS_SHOWN
@@ -167,6 +167,8 @@ async def store_call(attempt: Attempt, action: Action[..., Any], effect: Effect)
         except PolicyMoved:
             await around.policies.look()
             continue
+        if not isinstance(stored, Decision) and effect.approval is not None:
+            withdrawn(attempt, effect.id, kept=None if stored is None else stored.approval)
         if isinstance(stored, AwaitsApproval):
             attempt.ledger.judged_by[effect.id] = judgement.version
             question = questions.get(stored.decision.rule)

@@ -81,6 +81,10 @@ class EffectLedger:
             if effect.action == action and effect.state == "waiting" and effect.id not in self.asked
         ]
 
+    def given_up(self) -> list[Effect]:
+        """Effects that wait for an approval, and that the handler did not ask for before it ended."""
+        return [one for one in self._known.values() if one.state == "waiting" and one.id not in self.asked]
+
     def used(self) -> list[Effect]:
         """The effects that this attempt has asked for; those of earlier attempts are among them."""
         return [one for one in self._known.values() if one.id in self.asked]

@@ -2,7 +2,7 @@
 
 -- yeses_for_effect(now, effect_id) --
 -- What people said yes to, as long as it is valid, with its terms. A yes is used up when its effect ends.
-select effect_id, rule, digest, answered_by, answer, needed, approvers, kept_out, id
+select effect_id, rule, digest, answered_by, answer, needed, approvers, kept_out, id, case when key like 'repeat %' then 1 else 0 end, {now}
 from wakeful_approval
 where effect_id = :effect_id and state = 'answered' and used_at is null
   and answered_at + coalesce(valid_for, 0) > {now}
@@ -12,9 +12,9 @@ select effect_id, id, rule, digest, key, run_seq, needed, approvers, kept_out, e
 where effect_id = :effect_id and state = 'open' order by seq
 
 -- count_asks(run_seq) --
--- How often a run has asked about effects since it was started, or replayed.
-select cast(:run_seq as bigint), count(*) from wakeful_approval asked join wakeful_run run on run.seq = asked.run_seq
-where asked.run_seq = :run_seq and asked.kind = 'effect' and asked.key like 'approve %' and asked.asked_at >= coalesce(run.started_at, 0)
+-- How often a run has asked about effects. A replay begins anew: it clears these steps.
+select cast(:run_seq as bigint), count(*) from wakeful_step where run_seq = :run_seq and key like 'approve %'
+  and key in (select asked.key from wakeful_approval asked where asked.run_seq = :run_seq and asked.kind = 'effect')
 
 -- open_effect_approval(now, id, run_seq, key, app, agent, question, asked_of, schema, within, rule, effect_id, action, arguments, digest, needed, approvers, kept_out, editable, valid_for, escalations, tend_after) --
 -- The due time counts from now. An approval that was withdrawn, or that expired, with its run is asked again.
@@ -44,6 +44,13 @@ on conflict (id) do update
 set answered_by = excluded.answered_by, answer = excluded.answer, note = excluded.note, answered_at = excluded.answered_at, used_at = null,
     digest = excluded.digest, run_seq = excluded.run_seq, approvers = excluded.approvers, kept_out = excluded.kept_out
 
+-- vote_for_repeat(now, approval, voter, answer, proved, digest, note, effect_id) --
+-- Whether the name of the person who repeats an effect is proved.
+insert into wakeful_vote (app, approval, voter, answer, proved, digest, note, voted_at)
+select app, :approval, :voter, :answer, :proved, :digest, :note, {now} from wakeful_effect where id = :effect_id
+on conflict (approval, voter) do update
+set answer = excluded.answer, proved = excluded.proved, digest = excluded.digest, note = excluded.note, voted_at = excluded.voted_at
+
 -- set_effect_approval(id, approval) --
 update wakeful_effect set approval = :approval where id = :id
 
@@ -70,7 +77,7 @@ where effect_id = :effect_id and used_at is null and state in ('open', 'answered
 -- All but the one given.
 update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now}
 where effect_id = :effect_id and state = 'open' and id <> :id
-returning id, app, agent
+returning id, app, agent, run_seq, key
 
 -- abandon_waiting(now, id, run_seq, token, reason, error, operator, note) --
 update wakeful_effect

@@ -4,10 +4,12 @@
 select position from wakeful_step where run_seq = :run_seq and key = :key
 
 -- steps_to_copy(run_seq, position) --
--- What was finished before a step. The agent's state is read again, facts for policy are told again, and facts about code versions belong to the old run only.
+-- What was finished before a step. The agent's state is read again, facts for policy are told again, and facts about code versions belong to
+-- the old run only. So do answers about its effects: the new run asks anew.
 select key, name, state, position, tries, attempt, arguments, result, error, started_at, finished_at
 from wakeful_step
 where run_seq = :run_seq and position < :position and state in ('done', 'failed', 'fact')
+  and not (key like 'approve %' and key in (select asked.key from wakeful_approval asked where asked.run_seq = :run_seq and asked.kind = 'effect'))
   and not (state = 'fact' and (key in ('state', 'facts', 'version', 'not asked for', 'failing') or key like 'version %'))
 order by position, key
 

@@ -91,6 +91,9 @@ delete from wakeful_batch where run_seq = :run_seq returning event_seq
 -- remove_waits(run_seq) --
 delete from wakeful_wait where run_seq = :run_seq
 
+-- remove_votes(run_seq) --
+delete from wakeful_vote where approval in (select id from wakeful_approval where run_seq = :run_seq)
+
 -- remove_approvals(run_seq) --
 delete from wakeful_approval where run_seq = :run_seq
 

@@ -92,6 +92,10 @@ delete from wakeful_wait where run_seq = any(cast(:run_seq as bigint[]))
 -- remove_callers(run_seq) bulk --
 delete from wakeful_caller where run_seq = any(cast(:run_seq as bigint[]))
 
+-- remove_votes(run_seq) bulk --
+delete from wakeful_vote
+where approval = any(array(select id from wakeful_approval where run_seq = any(cast(:run_seq as bigint[]))))
+
 -- remove_approvals(run_seq) bulk --
 delete from wakeful_approval where run_seq = any(cast(:run_seq as bigint[]))
 

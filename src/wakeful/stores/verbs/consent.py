@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json, to_json
 
+from wakeful.clock import Microseconds
 from wakeful.errors import ClaimLost
 from wakeful.model import Decision, Effect, Step, digest
+from wakeful.policy.approvers import is_kept_out, members
 from wakeful.policy.asking import USUAL, Ask, digest_of_what
 from wakeful.stores.alarm import Alarm, ask_alarm
 from wakeful.stores.request import Actor, OfRun
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.followers import tell_followers
 from wakeful.stores.verbs.people import open_alarms, resolve_alarms
+from wakeful.stores.verbs.persons import people_from
 from wakeful.stores.verbs.refusal import lost
 from wakeful.stores.verbs.standing import Judged
 from wakeful.stores.verbs.votes import Terms, may_not_vote
@@ -36,6 +39,7 @@ MOST_ASKS = 5  # of one run: an agent that asks more often needs another rule
 YES_OR_NO = '{"type":"boolean"}'  # the JSON schema of the answer
 YES, NO = "true", "false"
 ASKS = frozenset({"ask", "hold"})
+WITHDRAWN = "Withdrawn"  # the error of a step whose approval was withdrawn
 
 
 @dataclass(slots=True)
@@ -49,6 +53,7 @@ class EffectQuestion:
     digest: str
     arguments: str  # JSON, by parameter, as people see them
     alarm: Alarm
+    held: bool = False  # an earlier call may have been done: the effect is held, and nothing is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +122,13 @@ def consented(
     }
     if not asked:
         return {}
-    rows = yield "yeses_for_effect", [(now, requests[number].effect.id) for number in sorted(asked)]
-    yeses: dict[str, dict[str, str]] = {}
-    by_id = {requests[number].effect.id: requests[number] for number in asked}
-    for effect_id, rule, bound_to, by, answer, needed, approvers, kept_out, approval in rows:
-        effect, question = by_id[effect_id].effect, by_id[effect_id].questions.get(rule)
-        if answer != YES or bound_to != digest_of_what(effect.action, effect.called_with, rule):
-            continue
-        if question is not None and not _as_strict(question.ask, needed, approvers, kept_out):
-            continue
-        if needed == 1 or (yield from _agreed(approval, bound_to)) >= needed:
-            yeses.setdefault(effect_id, {})[rule] = by
+    yeses = yield from _yeses(now, [requests[number] for number in sorted(asked)])
     counts = dict((yield "count_asks", [(seq,) for seq in sorted({requests[one].claim.seq for one in asked})]))
     decided = {}
     for number, decision in asked.items():
         request = requests[number]
         found = _covered(request, judged[number], decision, over.get(number, ()), yeses.get(request.effect.id, {}))
-        if found.answer == "ask" and found.rule in request.questions:
+        if found.answer == "ask" and asks_people(request, found.rule):
             seq = request.claim.seq
             if counts.get(seq, 0) >= MOST_ASKS and not (yield from _is_asked(request, found)):
                 reason = f"{found.reason}; the run has asked {MOST_ASKS} times, which is the most that a run may ask"
@@ -141,6 +136,41 @@ def consented(
             counts[seq] = counts.get(seq, 0) + 1
         decided[number] = found
     return decided
+
+
+def asks_people(request: OpenEffect | SaveEffect, rule: str) -> bool:
+    """Whether an approval is opened if this rule asks. Otherwise the effect is held."""
+    question = request.questions.get(rule)
+    return question is not None and not question.held
+
+
+def _yeses(now: int | None, requests: Sequence[OpenEffect | SaveEffect]) -> Transaction[dict[str, dict[str, str]]]:
+    """By effect and rule: who said yes to exactly what would happen, on terms as strict as those of the policy in force."""
+    by_id = {one.effect.id: one for one in requests}
+    found: dict[str, dict[str, str]] = {}
+    rows = yield "yeses_for_effect", [(now, one.effect.id) for one in requests]
+    for effect_id, rule, bound_to, by, answer, needed, approvers, kept_out, approval, repeated, present in rows:
+        request = by_id[effect_id]
+        effect, question = request.effect, request.questions.get(rule)
+        if answer != YES or bound_to != digest_of_what(effect.action, effect.called_with, rule):
+            continue
+        if question is not None and repeated:
+            if not (yield from _may_repeat(request.claim.app, question.ask, by, approval, present)):
+                continue
+        elif question is not None and not _as_strict(question.ask, needed, approvers, kept_out):
+            continue
+        if needed == 1 or (yield from _agreed(approval, bound_to)) >= needed:
+            found.setdefault(effect_id, {})[rule] = by
+    return found
+
+
+def _may_repeat(app: str, ask: Ask, by: str, approval: str, present: Microseconds) -> Transaction[bool]:
+    """Whether the yes of a person who repeated the effect is enough. They were not asked, so the terms are those of the rule by now."""
+    if ask.of > 1 or is_kept_out(by, ask.kept_out):
+        return False
+    if not ask.by or not any(proved for _, _, proved, *_ in (yield "votes_of", [(approval,)])):
+        return True
+    return by in members(ask.by, people_from((yield "people_of_app", [(app,)])), present)
 
 
 def _agreed(approval: str, bound_to: str) -> Transaction[int]:
@@ -196,7 +226,7 @@ def open_questions(
             "withdraw_approvals_of_effect",
             [(now, request.effect.id, question.id, "another approval is needed now")],
         )
-        yield from _resolve(now, withdrawn, "another approval is needed now")
+        yield from _end(now, withdrawn, "another approval is needed now")
         yield "register_step", [step_row(request.claim, question.step)]
         yield "open_effect_approval", [_row(now, request, question)]
         yield "set_effect_approval", [(request.effect.id, question.id)]
@@ -241,12 +271,11 @@ def _is_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transacti
 def still_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transaction[AwaitsApproval | None]:
     """The open approval of an effect that waits already, if it is still the one that is needed. It is judged anew when the policy changes."""
     effect = request.effect
-    for _, approval, rule, bound_to, key, seq, *terms in (yield "open_approval_of_effect", [(effect.id,)]):
+    for _, approval, rule, bound_to, key, seq, *terms, edit in (yield "open_approval_of_effect", [(effect.id,)]):
         wanted = digest_of_what(effect.action, effect.called_with, decision.rule)
         same = seq == request.claim.seq and rule == decision.rule and bound_to == wanted
         question = request.questions.get(rule)
-        *terms, edit = terms
-        if same and (question is None or (_as_strict(question.ask, *terms) and (question.ask.edit or not edit))):
+        if same and (question is None or ((question.ask.edit or not edit) and _as_strict(question.ask, *terms))):
             return AwaitsApproval(decision, approval, key)
     return None
 
@@ -282,7 +311,7 @@ def no_longer_asked(now: int | None, effects: Sequence[str]) -> Transaction[None
     """Effects that begin, or end: what was asked about them needs no answer any more."""
     for effect in sorted(effects):
         withdrawn = yield "withdraw_approvals_of_effect", [(now, effect, "", "no answer is needed any more")]
-        yield from _resolve(now, withdrawn, "no answer is needed any more")
+        yield from _end(now, withdrawn, "no answer is needed any more")
 
 
 def abandon_effects(now: int | None, requests: Sequence[AbandonEffect]) -> Transaction[list[ClaimLost | None]]:
@@ -356,6 +385,7 @@ def yes_to_repeat(now: int | None, effect: Effect, run: str, by: Actor, note: st
     bound_to = digest_of_what(effect.action, effect.called_with, effect.rule)
     row = (now, approval, key, question, YES_OR_NO, YES, by.name, note, effect.id, bound_to, USUAL.valid)
     yield "say_yes_to_repeat", [row]
+    yield "vote_for_repeat", [(now, approval, by.name, YES, int(by.proved), bound_to, note, effect.id)]
     yield "set_effect_approval", [(effect.id, approval)]
 
 
@@ -366,6 +396,10 @@ def ask_anew(now: int | None, runs: Sequence[tuple[str, int]]) -> Transaction[No
     yield "revive_refused", list(runs)
 
 
-def _resolve(now: int | None, rows: Sequence[Sequence[str]], ending: str) -> Transaction[None]:
-    if rows:
-        yield from resolve_alarms(now, [ask_alarm(app, agent, approval) for approval, app, agent in rows], ending)
+def _end(now: int | None, withdrawn: Sequence[Row], ending: str) -> Transaction[None]:
+    """Approvals were withdrawn: nothing waits for them any more."""
+    if not withdrawn:
+        return
+    error = to_json({"type": WITHDRAWN, "message": ending}).decode()
+    yield "answer_step", [(now, seq, key, "failed", None, error) for *_, seq, key in withdrawn]
+    yield from resolve_alarms(now, [ask_alarm(app, agent, approval) for approval, app, agent, *_ in withdrawn], ending)

@@ -15,6 +15,7 @@ from wakeful.stores.transaction import Fetcher, Transaction
 from wakeful.stores.verbs.consent import (
     AwaitsApproval,
     EffectQuestion,
+    asks_people,
     consented,
     no_longer_asked,
     open_questions,
@@ -174,7 +175,7 @@ def decided(request: OpenEffect, decision: Decision | None) -> Effect | Decision
         return effect
     if decision.answer == "deny" and effect.undoes is None:
         return decision
-    if decision.answer == "ask" and decision.rule in request.questions:
+    if decision.answer == "ask" and asks_people(request, decision.rule):
         return waiting_for(effect, decision, request.questions[decision.rule])
     return replace(
         effect, state="held", reason=f"{decision.rule}: {decision.reason}", rule=decision.rule, policy=decision.version
@@ -297,7 +298,7 @@ def _judge_calls(
         if decision.answer == "allow":
             request.effect.rule, request.effect.policy = decision.rule, decision.version
             continue
-        if decision.answer == "ask" and decision.rule in request.questions:
+        if decision.answer == "ask" and asks_people(request, decision.rule):
             kept = yield from still_asked(request, decision)
             asked[number] = _asks(request, decision, kept)
             if kept is not None:

@@ -126,6 +126,7 @@ OF_A_RUN = (
     "remove_deliveries",
     "remove_remedies",
     "remove_waits",
+    "remove_votes",  # before the approvals that they are about
     "remove_approvals",
     "remove_callers",
     "remove_run",
