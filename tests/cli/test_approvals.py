@@ -59,7 +59,7 @@ def output(wakeful):
 
 
 def test_open_approvals_are_listed_with_what_to_do(wakeful, asked):
-    assert "no approvals yet. An agent asks for one with" in no_store_yet(wakeful, asked)
+    assert "no approvals yet. A run asks for one with" in no_store_yet(wakeful, asked)
     identifier = asked()
     shown = wakeful("approvals").out
     for words in (identifier, "refund", "ops", "Shall order 7 be refunded?", "in 3 h", "wakeful approvals answer ID"):

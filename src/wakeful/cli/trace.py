@@ -239,7 +239,7 @@ class Drawing:
         end = f"  {', '.join(facts)}" if facts else ""
         called = self._fit(plain(f"{step['name']}{arguments_of(said_of(step))}"), 14 + len(end))
         branch = tree.add(Text.assemble(("step ", "dim"), called, "  ", state(step["state"]), (end, "dim")))
-        if step["waits_for"] is not None and (words := waits_for(step["waits_for"])):
+        if step["waits_for"] is not None and (words := waits_for(step["waits_for"], step["name"])):
             branch.add(Text(self._fit(plain(words), 8)))
         if (misfit := (step["waits_for"] or {}).get("misfit")) is not None:
             told = f"could not evaluate event {misfit['event']}: {misfit['reason']}"
@@ -323,10 +323,12 @@ class Drawing:
         return text if self._full else cut(text, self._width - taken - 4)
 
 
-def waits_for(awaited: Shown) -> str:
+def waits_for(awaited: Shown, name: str) -> str:
     """What ends this wait; empty for a sleep."""
     if "child" in awaited:
         return f"for run {awaited['child']} of agent {awaited['agent']}"
+    if "question" in awaited and name.startswith("approve "):
+        return f"for a yes: wakeful approvals approve {awaited['approval'][:10]}, or deny"
     if "question" in awaited:
         return f"for an answer: wakeful approvals answer {awaited['approval']} ANSWER"
     if "event" in awaited:

@@ -226,7 +226,7 @@ def told(one: LinkMade) -> str:
 async def asides(_: Desk, one: LinkMade) -> list[str]:
     until = clock_time(one["expires_at"])
     return [
-        f"whoever has this link answers approval {one['approval'][:10]} as {plain(one['person'])}, once, until {until}"
+        f"a person who has this link answers approval {one['approval'][:10]} as {plain(one['person'])}, once, until {until}"
     ]
 
 

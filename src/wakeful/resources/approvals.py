@@ -24,11 +24,12 @@ from wakeful.resources.fields import About, AsJson, Count, Moment, MomentOrNone
 from wakeful.resources.parameters import After, Limit, Param, Typed
 from wakeful.resources.refusals import Refused
 from wakeful.resources.shown import AnyJson
-from wakeful.resources.words import Look, clock_time, in_json, line, plain, plain_lines
+from wakeful.resources.words import Look, clock_time, cut, in_json, line, plain, plain_lines
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX
 from wakeful.stores.verbs.votes import VoteRefused
 
 KNOWN_FOR_GUESSES = 100
+SHOWN_QUESTION = 300  # characters in a listing
 
 
 class Vote(TypedDict):
@@ -123,8 +124,12 @@ async def with_votes(desk: Desk, found: Sequence[AskedFor]) -> list[Approval]:
 
 def without_edit(one: AskedFor) -> AskedFor:
     """Edited arguments are a yes that a worker looks at; it stores what people may see of them."""
-    answer = one["answer"]
-    return {**one, "answer": True} if isinstance(answer, dict) and "edit" in answer and one["kind"] == "effect" else one
+    return {**one, "answer": True} if is_edit(one) else one
+
+
+def is_edit(one: AskedFor) -> bool:
+    """Whether its answer is edited arguments that a worker has to look at."""
+    return one["kind"] == "effect" and isinstance(one["answer"], dict) and "edit" in one["answer"]
 
 
 def vote_of(one: AskedFor, row: Sequence[Any]) -> Vote:
@@ -154,18 +159,27 @@ async def missing(desk: Desk, key: str) -> str:
 
 async def none(desk: Desk, *, state: str = "open", **_: Any) -> str:
     some = (await approvals(desk, limit=1)).items
-    return f"no {state} approvals" if some else "no approvals yet. An agent asks for one with `run.ask(…)`."
+    return (
+        f"no {state} approvals"
+        if some
+        else "no approvals yet. A run asks for one with `run.ask(…)`, a policy with `answer: ask`."
+    )
 
 
 def are_open(found: Sequence[Approval]) -> bool:
     return found[0]["state"] == "open"  # the command line lists approvals of one state
 
 
-def how_to_answer(found: Sequence[Approval], _: Mapping[str, Any], __: Look) -> list[str]:
-    said = (
-        "Answer one with `wakeful approvals answer ID ANSWER`; `wakeful approvals show ID` shows the expected answer."
-    )
-    return [said] if are_open(found) else []
+def how_to_answer(found: Sequence[Approval], _: Mapping[str, Any], __: Look) -> Printed:
+    if not are_open(found):
+        return
+    kinds = {"question" if one["kind"] == "question" else "approval" for one in found}
+    if "approval" in kinds:
+        yield "Answer one with `wakeful approvals approve ID` or `wakeful approvals deny ID`;"
+        yield "`wakeful approvals show ID` shows what would happen."
+    if "question" in kinds:
+        yield f"Answer {'one' if len(kinds) == 1 else 'a question'} with `wakeful approvals answer ID ANSWER`;"
+        yield "`wakeful approvals show ID` shows the expected answer."
 
 
 def shown(one: Approval, look: Look) -> Printed:
@@ -182,7 +196,8 @@ def shown(one: Approval, look: Look) -> Printed:
         yield line(f"answered by {who}: {in_json(one['answer'])}", whole=whole)
     elif one["state"] == "open":
         if one["note"]:
-            yield line(f"it was answered before, but {plain(one['note'])}", whole=whole)
+            before = "it was answered before, but" if one["kind"] == "question" else "open again:"
+            yield line(f"{before} {plain(one['note'])}", whole=whole)
         if one["kind"] == "question":
             yield line(f"expected: {plain(expected(one['schema']))}", whole=whole)
             yield line(f"answer with `wakeful approvals answer {one['id'][:10]} ANSWER`", whole=whole)
@@ -195,7 +210,8 @@ def shown(one: Approval, look: Look) -> Printed:
 def terms_shown(one: Approval, *, whole: bool) -> Printed:
     """What would happen, who may answer, and who has."""
     if one["action"]:
-        yield line(f"action: {plain(one['action'])}  digest: {one['digest']}", whole=whole)
+        rule = f"rule: {plain(one['rule'])}  " if one["rule"] else ""
+        yield line(f"{rule}action: {plain(one['action'])}  digest: {one['digest']}", whole=whole)
         for name, value in (one["arguments"] or {}).items():
             yield line(f"  {plain(name)} = {in_json(value)}", whole=whole)
     if one["of"] > 1:
@@ -242,7 +258,7 @@ Answer = Annotated[
 async def answer(desk: Desk, approval: Approval, *, answer: Answer) -> Answered | None:
     """Answer an approval. The first answer stands; raises Refused for a later one or one that does not fit."""
     if approval["state"] != "open":
-        raise too_late(approval)
+        raise await too_late(desk, approval)
     given = understood(answer, approval["schema"])
     wrong = misfits(given, approval["schema"])
     if wrong:
@@ -254,7 +270,7 @@ async def approve(
     desk: Desk, approval: Approval, *, digest: Digest = None, arguments: Arguments = None
 ) -> Answered | None:
     """Say yes. With edited arguments, a worker checks them first, and then they are what is approved."""
-    refuse_other_kinds(approval, yes=True)
+    await refuse_other_kinds(desk, approval, yes=True)
     edited = read_arguments(arguments)
     if edited is not None and approval["kind"] != "effect":
         raise misfit("only an effect has arguments to edit")
@@ -263,13 +279,13 @@ async def approve(
 
 async def deny(desk: Desk, approval: Approval, *, digest: Digest = None) -> Answered | None:
     """Say no. The first no ends it."""
-    refuse_other_kinds(approval, yes=False)
+    await refuse_other_kinds(desk, approval, yes=False)
     return await store_answer(desk, approval, answer=False, digest=digest)
 
 
-def refuse_other_kinds(approval: Approval, *, yes: bool) -> None:
+async def refuse_other_kinds(desk: Desk, approval: Approval, *, yes: bool) -> None:
     if approval["state"] != "open":
-        raise too_late(approval)
+        raise await too_late(desk, approval)
     if misfits(yes, approval["schema"]):
         words = f"it wants more than yes or no: `wakeful approvals answer {approval['id'][:10]} ANSWER`"
         raise misfit(words)
@@ -308,7 +324,7 @@ async def store_answer(
     present = await find(desk, approval["id"])
     if present is None:
         return None
-    raise too_late(present)
+    raise await too_late(desk, present)
 
 
 def understood(given: Any, schema: dict[str, Any] | None) -> Any:
@@ -334,9 +350,17 @@ def misfit(words: str, *, said: Sequence[str] = (), wrong_call: bool = True) -> 
     )
 
 
-def too_late(approval: Approval) -> Refused:
+async def too_late(desk: Desk, approval: Approval) -> Refused:
     title = "The approval is already answered or closed"
-    return Refused(which_stands(approval), kind="already-answered", title=title)
+    rows = await desk.reads.rows(AskedFor, "find_approvals", approval["id"], approval["id"] + LAST_CHARACTER)
+    words = still_checked(rows[0]) if rows and is_edit(rows[0]) else which_stands(approval)
+    return Refused(words, kind="already-answered", title=title)
+
+
+def still_checked(one: AskedFor) -> str:
+    """Edited arguments that no worker has looked at."""
+    edited = f"{one['answered_by']} edited its arguments at {one['answered_at']}, and a worker has not checked them yet"
+    return f"approval {one['id']}: {edited}. This answer changed nothing"
 
 
 REFUSED_VOTES = {
@@ -355,7 +379,7 @@ def vote_refused(approval: Approval, refused: VoteRefused) -> Refused:
     )
 
 
-def told(one: Answered, _: Approval, given: Mapping[str, Any]) -> str:
+def told(one: Answered, approval: Approval, given: Mapping[str, Any]) -> str:
     if given.get("arguments") is not None:
         more = f" Then {one['of'] - 1} more must agree." if one["of"] > 1 else ""
         return f"approval {one['id']}: the arguments are edited. A worker checks them.{more}"
@@ -363,7 +387,10 @@ def told(one: Answered, _: Approval, given: Mapping[str, Any]) -> str:
         left = one["of"] - one["votes"]
         more = "1 more person" if left == 1 else f"{left} more people"
         return f"approval {one['id']}: {one['votes']} of {one['of']} agree; {more} must agree."
-    return f"approval {one['id']}: answered with {in_json(one['answer'])}. Run {one['run']} resumes."
+    said = f"answered with {in_json(one['answer'])}"
+    if approval["kind"] != "question":
+        said = "approved" if one["answer"] is True else "denied"
+    return f"approval {one['id']}: {said}. Run {one['run']} resumes."
 
 
 RESOURCE = Resource(
@@ -380,12 +407,13 @@ RESOURCE = Resource(
             Column("approval", show=lambda one, look: look.short(one["id"])),
             Column("agent"),
             Column("state"),
-            Column("for", "to"),
+            Column("for", "to", flexible=True),
             Column("asked", "asked_at"),
             Column("ends", "due_at", when=lambda found, _: are_open(found)),
             Column("answered by", "answered_by", when=lambda found, _: not are_open(found)),
-            Column("text", "question", flexible=True),
+            Column("text", show=lambda one, _: cut(plain(" ".join(one["question"].split())), SHOWN_QUESTION)),
         ),
+        below="text",
         after=how_to_answer,
     ),
     show=Show(find=find, summary="show one approval", lines=shown),

@@ -188,7 +188,8 @@ def described(one: EffectDetail) -> Iterator[tuple[tuple[Any, ...], str]]:
         yield (plain(f"called with {arguments_of(one['executed'])}, as a person edited it"),), ""
     yield (plain(f"agent {one['agent']}, run {one['run']}, {one['safety']}"),), "dim"
     if one["approval"] is not None:
-        yield (f"rule {plain(one['rule'])} asked: approval {plain(one['approval'])}",), "dim"
+        asks = "waits for" if one["state"] == "waiting" else "was asked about:"
+        yield (f"{asks} approval {plain(one['approval'])}",), "dim"
     tries = "not called yet" if not one["tries"] else f"called {one['tries']} times"
     times = f"opened {clock_time(one['opened_at'])}, {tries.replace(' 1 times', ' once')}"
     yield (times + (f", settled {clock_time(one['settled_at'])}" if one["settled_at"] else ""),), "dim"

@@ -189,7 +189,7 @@ def about(one: Mapping[str, Any]) -> str:
 def added(one: Grant) -> str:
     return (
         f"grant {one['id']} (app {plain(one['app'])}): {about(one)} need no person any more when a rule asks, up to "
-        f"{number(one['most'], 'effect')}, until {one['until']}. Revoke with `wakeful grants revoke {one['id']}`"
+        f"{number(one['most'], 'effect')}, until {clock_time(one['until'])}. Revoke with `wakeful grants revoke {one['id']}`"
     )
 
 
@@ -201,11 +201,13 @@ def shown(one: GrantDetail, look: Look) -> Printed:
     whole = look.piped
     yield line(("grant ", "dim"), (one["id"], "bold"), f"  {one['state']}", whole=whole)
     yield line(f"{about(one)} (app {plain(one['app'])})", whole=whole)
-    yield line(f"until {one['until']}, {one['used']:,} of {number(one['most'], 'use')}", whole=whole)
+    yield line(f"until {clock_time(one['until'])}, {one['used']:,} of {number(one['most'], 'use')}", whole=whole)
     note = f": {plain(one['note'])}" if one["note"] else ""
-    yield line(f"granted by {plain(one['by'])} at {one['granted_at']}{note}", style="dim", whole=whole)
+    yield line(f"granted by {plain(one['by'])} at {clock_time(one['granted_at'])}{note}", style="dim", whole=whole)
     if one["revoked_at"] is not None:
-        yield line(f"revoked by {plain(one['revoked_by'])} at {one['revoked_at']}", style="dim", whole=whole)
+        yield line(
+            f"revoked by {plain(one['revoked_by'])} at {clock_time(one['revoked_at'])}", style="dim", whole=whole
+        )
     for use in one["uses"]:
         what = f"{plain(use['action'] or 'an effect')} {use['effect']}"
         run = "" if use["run"] is None else f" of run {use['run']}"

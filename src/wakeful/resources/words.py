@@ -15,6 +15,7 @@ from wakeful.stored_errors import in_one_line
 
 SHOWN_OF_AN_ID = 10
 SHOWN_AFTER_THE_DASH = 6
+MINUTE: Microseconds = 60 * SECOND
 
 Span = (
     str | tuple[str, str]
@@ -133,7 +134,9 @@ def now() -> Microseconds:
 
 
 def ago(text: str | None, present: Microseconds) -> str:
-    """How long ago, roughly: "now", "12 s ago", "3 h ago"; or "in 5 m"."""
+    """How long ago, roughly: "now", "12 s ago", "3 h ago"; or "in 5 m". A deadline of 4 h is "in 4 h" for its first minute,
+    not "in 3 h" at once.
+    """
     then = moment(text)
     if then is None:
         return "–"
@@ -141,7 +144,7 @@ def ago(text: str | None, present: Microseconds) -> str:
     words = roughly(abs(span))
     if words == "0 s":
         return "now"
-    return f"{words} ago" if span > 0 else f"in {words}"
+    return f"{words} ago" if span > 0 else f"in {roughly(-span if -span < 59 * MINUTE else -span + MINUTE)}"
 
 
 def roughly(span: Microseconds) -> str:

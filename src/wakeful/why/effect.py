@@ -40,9 +40,7 @@ def tell_effect(effect: Shown, run: Shown, event: Shown) -> list[str]:
     if effect["executed"] is not None:
         story.append(f"A person edited its arguments: it is called with {arguments_of(effect['executed'])}.")
     if effect["approval"] is not None and effect["state"] != "waiting":
-        story.append(
-            f"Rule {effect['rule']} asked about it: `wakeful approvals show {effect['approval']}` says who agreed."
-        )
+        story.append(f"A rule asked people about it: `wakeful approvals show {effect['approval']}` says who agreed.")
     if effect["undoes"] is not None:
         story.append(f"It undoes effect {effect['undoes']}.")
     if effect["once"] is not None and effect["follows"] is None:

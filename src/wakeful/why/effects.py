@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wakeful.stores.tampered import effect_to_settle, held_for_tampering, how_to_go_on
+from wakeful.values import arguments_of
 from wakeful.why.words import Shown, at, failure, listed, number, own
 
 
@@ -23,6 +24,11 @@ def tell_effects(run: Shown) -> list[str]:
         told.append(
             f"{number(len(confirmed), 'effect')} of the run {verb} confirmed and will not be repeated: {listed(confirmed)}."
         )
+    told += [
+        f"Effect {effect['action']} ({effect['id']}) was called with {arguments_of(effect['executed'])}, as a person edited it."
+        for effect in own(run, "effects")
+        if effect["executed"] is not None and effect["tries"]
+    ]
     told += tell_effects_of_others(run)
     for effect in run["effects"]:
         whose = "" if effect["run"] == run["id"] else f" of run {effect['run']}"

@@ -72,6 +72,8 @@ def tell_remedy(remedy: Shown) -> str:
     if remedy["verb"] in {"release", "return"}:
         return tell_review(remedy)
     did = DID.get(remedy["verb"], f"did {remedy['verb']}")
+    if remedy["verb"] == "answer" and isinstance(remedy["data"], bool):
+        did += " with yes" if remedy["data"] else " with no"
     edited = " with edited data" if remedy["data"] is not None and remedy["verb"] != "answer" else ""
     why_so = f": {remedy['note'].rstrip('.')}" if remedy["note"] else ""
     return f"{remedy['operator']} {did}{edited} at {at(remedy['done_at'])}{why_so}."
