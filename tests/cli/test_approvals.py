@@ -62,7 +62,7 @@ def test_open_approvals_are_listed_with_what_to_do(wakeful, asked):
     assert "no approvals yet. A run asks for one with" in no_store_yet(wakeful, asked)
     identifier = asked()
     shown = wakeful("approvals").out
-    for words in (identifier, "refund", "ops", "Shall order 7 be refunded?", "in 3 h", "wakeful approvals answer ID"):
+    for words in (identifier, "refund", "ops", "Shall order 7 be refunded?", "in 4 h", "wakeful approvals answer ID"):
         assert words in shown
     assert wakeful("approvals", "list", "--state", "answered").out == "no answered approvals\n"
     assert wakeful("approvals", "--state", "answered", "--json").json == {"approvals": [], "next": None}
