@@ -109,8 +109,8 @@ class Runtime(Parts):
             (Part.of(self.circuits), True),
             (Part.of(self.reaper), True),
             (Part("sealing", self._start_sealing, self.sealing.stop), self.database.codec.ring is not None),
-            (Part.of(self.people_files), works),
-            (Part.of(self.policy_files), works),
+            (Part.of(self.people_files), works and time_passes),
+            (Part.of(self.policy_files), works and time_passes),
             (Part.of(self.housekeeper), works),
             (Part.of(self.resolver), True),
             (Part.of(self.teller), True),
@@ -163,7 +163,7 @@ class Runtime(Parts):
             self._stops_by = time.monotonic() + (self.grace if grace is None else grace)
             await self._services.stop()
             self.sealing.tell()
-        await self.trouble.stop()
+        await self.trouble.stored()
         await self.results.stop()
         self.background.cancel()
         await self.store.close()
@@ -200,6 +200,7 @@ class Runtime(Parts):
             # run may let the next occurrence go.
             delivered, back = await self.courier.drain(), await self.circuits.tick()
             moved = await self.scheduler.tick()
+            await self.trouble.stored()
             await self.teller.tick()  # a raised alarm may also have woken the teller itself: that has made work too
             made = brought or delivered or back or moved or told != self.teller.told
             # Sources that our own backlog held back may continue now that some of it is done.

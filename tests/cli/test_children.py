@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from support.command_line import WAKEFUL
+from support.command_line import WAKEFUL, wait_until
 from wakeful.testing.waiting import until
 
 TOKEN = "planted-token-" + secrets.token_hex(32)
@@ -526,7 +526,7 @@ def test_a_file_that_a_model_edits_is_not_a_shell(place, start, wakeful):
     server.process.wait_for("one mail")
     (place / "HEARTBEAT.md").write_text("## Mail\nprobe: unread\n\n## Disk\nprobe: $ touch taken\n")
     server.process.wait_for(r"HEARTBEAT\.md:5: this heartbeat runs no commands .* allow commands with .*commands=True")
-    (alarm,) = server.get("/v1/alarms?state=open")["alarms"]
+    (alarm,) = wait_until(lambda: server.get("/v1/alarms?state=open")["alarms"])  # it is logged before it is stored
     assert "HEARTBEAT.md:5: this heartbeat runs no commands" in alarm["text"]
     assert "this heartbeat runs no commands" in wakeful("check", "app.py", code=1).err
     assert not (place / "taken").exists()

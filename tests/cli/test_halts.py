@@ -5,6 +5,8 @@ import signal
 import apsw
 import pytest
 
+from support.command_line import wait_until
+
 APP = """
 import asyncio
 import pathlib
@@ -117,9 +119,8 @@ def test_a_call_under_way_is_told_and_finishes(wakeful, desk, folder, start):
     assert said[2].startswith(f"  refund of run {run['id']} (agent triage), since ")
     assert "--cancel cancels the runs" in said[3]
     (folder / "wait").unlink()
-    worker.wait_for("refunded 1")
-    worker.wait_for("parked")
-    assert states(wakeful) == {"triage": "parked", "bill": "done"}
+    worker.wait_for_all("refunded 1", "parked")
+    wait_until(lambda: states(wakeful) == {"triage": "parked", "bill": "done"})
     wakeful("halt", "triage", "--lift")
     worker.wait_for("refunded 2")
     worker.signal(signal.SIGTERM)

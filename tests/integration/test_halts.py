@@ -378,7 +378,6 @@ class TestDeliveries:
         async with working(sender) as runtime:
             await halt(runtime)
             runtime.alarm("broken/app", "it broke")
-            await runtime.trouble.stop()
             await runtime.drain()
             (alarm,) = (await runtime.reader.alarms(state="open"))["alarms"]
             assert alarm["told"] == 1

@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from support.apps import NewApp, ended, working
+from support.apps import NewApp, Outage, ended, working
 from support.stores import query
 from support.tokens import NEXT_TOKEN, TOKEN
 from wakeful import App, Run, on
-from wakeful.errors import ConfigError
+from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.functions.child_environment import read_environment
 from wakeful.policy.people import read_people
 from wakeful.redaction import redact
@@ -66,6 +66,7 @@ async def put_in_force(runtime: Runtime, text: str) -> None:
 
 
 async def alarms_of(runtime: Runtime) -> dict[str, str]:
+    await runtime.trouble.stored()
     return {one["key"]: one["text"] for one in (await runtime.reader.alarms(state="open"))["alarms"]}
 
 
@@ -91,6 +92,19 @@ class TestFile:
             await runtime.people_files.run_once()
             assert list(runtime.people_files.people) == ["bob"]
             assert person_of(runtime, ADAS) is None
+
+    @pytest.mark.parametrize("lost", ["before", "after"])
+    async def test_a_change_that_could_not_be_stored_is_stored_at_a_later_look(
+        self, new_app: NewApp, people: Path, lost: str
+    ):
+        outage = Outage(ApplyPeople, lost)
+        async with working(asking(new_app(people=people)), probe=outage) as runtime:
+            write(people, ONLY_BOB)
+            outage.begin()
+            with pytest.raises(StoreUnavailable):
+                await runtime.people_files.run_once()
+            await runtime.people_files.run_once()
+            assert list(runtime.people_files.people) == ["bob"]
 
     async def test_one_that_is_wrong_changes_nothing_and_raises_an_alarm(self, new_app: NewApp, people: Path):
         async with working(asking(new_app(people=people))) as runtime:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.apps import NewApp, go, pass_time, the_run, working
+from support.apps import NewApp, Outage, go, pass_time, the_run, working
 from wakeful import App, NotSent, Operation, Run, action, on
-from wakeful.errors import ConfigError
+from wakeful.errors import ConfigError, StoreUnavailable
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.approvals import AnswerApproval
@@ -62,6 +62,7 @@ async def put_in_force(runtime: Runtime, text: str) -> None:
 
 
 async def alarms_of(runtime: Runtime) -> list[str]:
+    await runtime.trouble.stored()
     return [one["key"] for one in (await runtime.reader.alarms(state="open"))["alarms"]]
 
 
@@ -182,13 +183,28 @@ class TestFiles:
                 pass
         gc.collect()  # a connection that was left open is reported here, as a warning that fails the test
 
+    @pytest.mark.parametrize("lost", ["before", "after"])
+    async def test_a_change_that_could_not_be_stored_is_stored_at_a_later_look(
+        self, new_app: NewApp, policy: Path, lost: str
+    ):
+        outage = Outage(ApplyPolicy, lost)
+        app = new_app(policy=policy)
+        calls = declare(app)
+        async with working(app, probe=outage) as runtime:
+            write(policy, NO_POSTS)
+            outage.begin()
+            with pytest.raises(StoreUnavailable):
+                await runtime.policy_files.run_once()
+            await runtime.policy_files.run_once()
+            assert (await go(runtime))["state"] == "denied"
+        assert calls == []
+
     async def test_wakefuls_own_agents_are_not_judged(self, new_app: NewApp, policy: Path):
         write(policy, "policy: 1\nrules:\n  - {id: a, at: admission, answer: deny}\n  - {id: b, answer: deny}\n")
         app = new_app(policy=policy)
         declare(app)
         async with working(app) as runtime:
             runtime.alarm("broken/app", "it broke")
-            await runtime.trouble.stop()
             await runtime.drain()
             (alarm,) = (await runtime.reader.alarms(state="open"))["alarms"]
             assert alarm["told"] == 1

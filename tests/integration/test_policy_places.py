@@ -210,7 +210,7 @@ async def test_a_rule_that_breaks_on_a_schedule_denies_and_alarms(new_app: NewAp
     planner(app)
     async with working(app) as runtime:
         assert (await go(runtime, False))["state"] == "denied"
-        await runtime.trouble.stop()
+        await runtime.trouble.stored()
         await runtime.drain()
         assert [one["key"] for one in await open_alarms(runtime)] == ["rule/app/only_schedules"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -10,8 +10,10 @@ import pytest
 
 from wakeful import App
 from wakeful.clock import Clock, Duration, VirtualClock, duration
+from wakeful.errors import StoreUnavailable
 from wakeful.model import Receipt
 from wakeful.runtime import Runtime
+from wakeful.stores.request import Request
 
 # A lease that does not end when a test moves the clock.
 FOREVER = duration("36500d")
@@ -64,3 +66,21 @@ async def pass_time(runtime: Runtime, by: Duration = "1h") -> None:
     assert isinstance(clock, VirtualClock)
     clock.move(by)
     await runtime.drain()
+
+
+class Outage:
+    """A probe: once it has begun, the store is gone for the next request of a kind, before or after the commit. Then it is back."""
+
+    def __init__(self, kind: type[Request[Any]], point: str) -> None:
+        self._kind = kind
+        self._point = point
+        self._left = 0
+
+    def begin(self) -> None:
+        self._left = 1
+
+    def __call__(self, point: str, requests: Sequence[Any]) -> None:
+        if self._left and point == self._point and any(isinstance(one, self._kind) for one in requests):
+            self._left -= 1
+            message = "the connection was lost"
+            raise StoreUnavailable(message)

@@ -100,6 +100,13 @@ class CommandLine:
             if match := re.search(pattern, line):
                 return match
 
+    def wait_for_all(self, *patterns: str) -> None:
+        """A line for each of these, in any order: output and errors are two streams, and their lines come in either order."""
+        missing = list(patterns)
+        while missing:
+            line = self.wait_for("|".join(f"(?:{one})" for one in missing)).string
+            missing = [one for one in missing if not re.search(one, line)]
+
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 

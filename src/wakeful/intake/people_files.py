@@ -89,7 +89,8 @@ class PeopleFiles(Service):
         self._alarm = alarm
         self.people: dict[str, Person] = {}
         self.mark: tuple[str, int] | None = None  # the version in force, and the count of its changes
-        self._read: list[tuple[str, str]] | None = None  # the text that was read last, good or not
+        # The text that was refused or stored last. A text that met an outage of the store is not it: it is stored later.
+        self._done: list[tuple[str, str]] | None = None
         self._problems: dict[str, str] = {}  # of the file and of the tokens, as they are now
         self._told: dict[str, str] | None = None
         self._key = randomness.token_bytes(32)
@@ -143,19 +144,28 @@ class PeopleFiles(Service):
             return
         try:
             texts = await asyncio.to_thread(read_files, [self._file], what="people file")
-            if texts == self._read:
-                return
-            self._read = texts
-            people = read_people(*texts[0])
         except ConfigError as error:
             self._problems["file"] = str(error)
             raise
-        self._problems.pop("file", None)
-        if self.mark is not None and self.mark[0] == people.version:
+        if texts == self._done:
             return
+        try:
+            people = read_people(*texts[0])
+        except ConfigError as error:
+            self._problems["file"] = str(error)
+            self._done = texts
+            raise
+        if self.mark is None or self.mark[0] != people.version:
+            await self._put_in_force(people)
+        else:
+            self._problems.pop("file", None)
+        self._done = texts
+
+    async def _put_in_force(self, people: PeopleText) -> None:
         applied = await self._store.do(
             ApplyPeople(self._app, people.version, people.entries, only_unseen=True, by=BY_FILE)
         )
+        self._problems.pop("file", None)
         if applied.changed:
             self.log.info("people in force", app=self._app, version=applied.version, before=applied.before)
         elif applied.before != applied.version:

@@ -88,7 +88,8 @@ class PolicyFiles(Service):
         self._known = known
         self._alarm = alarm
         self._people = people
-        self._read: tuple[list[tuple[str, str]], object] | None = None  # the texts that were read last, good or not
+        # The texts that were refused or stored last. A text that met an outage of the store is not among them: it is stored later.
+        self._done: tuple[list[tuple[str, str]], object] | None = None
         self._told: str | None = None
 
     async def begin(self) -> None:
@@ -115,10 +116,14 @@ class PolicyFiles(Service):
         if not self._files:
             return
         texts = await asyncio.to_thread(read_files, self._files)
-        if (texts, self._people()) == self._read:
+        found = (texts, self._people())
+        if found == self._done:
             return
-        self._read = (texts, self._people())
-        policy = read_policy(texts, self._known())
+        try:
+            policy = read_policy(texts, self._known())
+        except ConfigError:
+            self._done = found
+            raise
         applied = await self._store.do(
             ApplyPolicy(self._app, policy.version, texts, only_unseen=True, by=Actor("policy file", "worker"))
         )
@@ -129,6 +134,7 @@ class PolicyFiles(Service):
                 f"the files of this process hold version {policy.version[:10]}, which was in force before; {(applied.before or '')[:10]} "
                 "is in force and stays. `wakeful policy apply FILE` puts an older text in force again"
             )
+        self._done = found
 
     async def _good(self, applied: PolicyApplied) -> None:
         if applied.changed:

@@ -17,7 +17,7 @@ from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.telemetry.logger import logger_of
 
 FULL_AGAIN_AFTER = 60.0
-LAST_ALARMS_TAKE_AT_MOST = 2.0
+STORING_TAKES_AT_MOST = 2.0
 
 
 class AlarmRaiser:
@@ -52,10 +52,10 @@ class AlarmRaiser:
             if self._pending.get(key) is alarm:
                 del self._pending[key]
 
-    async def stop(self) -> None:
-        """Give the last alarms a moment to be stored."""
+    async def stored(self) -> None:
+        """Wait until the raised alarms are stored, but only a moment: the store may be unavailable."""
         if self._storing is not None:
-            await asyncio.wait([self._storing], timeout=LAST_ALARMS_TAKE_AT_MOST)
+            await asyncio.wait([self._storing], timeout=STORING_TAKES_AT_MOST)
 
     def note_conflict(self, event: Event | Receipt) -> None:
         """An event came again with different content."""
