@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from wakeful.cli.finding import Finding
 from wakeful.clock import SECOND, readable
 from wakeful.output.outbox import LATE
-from wakeful.resources import alarms, approvals, halts, pauses
+from wakeful.resources import alarms, approvals, halts, older, pauses
 from wakeful.resources import processes as known_processes
 from wakeful.resources import sources as noun_of_sources
 from wakeful.resources.desk import Desk
@@ -170,6 +170,10 @@ async def people(desk: Desk) -> list[Finding]:
                 "halted", "look", ", ".join(halted), "`wakeful halts` lists them, `wakeful halt … --lift` lifts one"
             )
         )
+    outdated = await older.older_processes(desk, older.APPROVALS_SINCE)
+    if outdated:
+        words = older.words_of(outdated, "halts, policies and approvals, or not all of them")
+        found.append(Finding("versions", "look", words, "stop them: they call what is halted, denied or not approved"))
     inputs = sum(one["count"] for one in await waiting_inputs(desk.reads))
     if dead or dead_deliveries or inputs:
         parts = [number(dead, "run")] if dead else []

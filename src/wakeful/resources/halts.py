@@ -14,6 +14,7 @@ from wakeful.clock import to_text
 from wakeful.errors import NotFound
 from wakeful.operations.halting import apps_to_halt, refuse_own
 from wakeful.operations.pausing import ALL
+from wakeful.resources import older
 from wakeful.resources.declare import Alias, Column, Listing, Resource, Verb
 from wakeful.resources.desk import NOW, Desk
 from wakeful.resources.fields import About, Count, Moment
@@ -386,6 +387,7 @@ RESOURCE = Resource(
             http="POST ",
             statuses=("404",),
             in_shell=halt_here,
+            asides=older.warns(older.HALTS_SINCE, "halts"),
             danger="some",
             example={"agent": "triage", "note": "wrong prices"},
             more="Calls under way finish. Wakeful's own agents, which send alarms, are never halted.",

@@ -17,7 +17,7 @@ from wakeful.errors import NotFound
 from wakeful.operations.policing import app_meant, groups_in_force, known_by, read_text
 from wakeful.policy.people import PeopleError
 from wakeful.policy.text import Known, PolicyError
-from wakeful.resources import policy_cases, policy_diff, policy_explain
+from wakeful.resources import older, policy_cases, policy_diff, policy_explain
 from wakeful.resources.declare import Column, Listing, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.fields import About, Count, Flag, Moment
@@ -281,6 +281,7 @@ RESOURCE = Resource(
             of_one=False,
             plan=plan,
             plans=planned,
+            asides=older.warns(older.APPROVALS_SINCE, "policies and approvals"),
             danger="some",
             guarded="change a policy",
             apps=apps_of,
