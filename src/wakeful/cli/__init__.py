@@ -160,6 +160,7 @@ def overview() -> str:
 def explain(error: Exception) -> int:
     """Print the error as one line on stderr. WAKEFUL_DEBUG adds the traceback."""
     from wakeful.errors import WakefulError
+    from wakeful.escaping import escaped
     from wakeful.redaction import redact
     from wakeful.shell.arguments import UsageError
 
@@ -167,7 +168,7 @@ def explain(error: Exception) -> int:
         import traceback
 
         sys.stderr.write(redact("".join(traceback.format_exception(error))))
-    text = " ".join(redact(str(error)).split())
+    text = escaped(" ".join(redact(str(error)).split()))
     if not isinstance(error, WakefulError):
         kind = type(error).__name__
         text = f"unexpected {kind}: {text or kind} (WAKEFUL_DEBUG=1 shows where)"

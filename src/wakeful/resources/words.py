@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from wakeful.clock import SECOND, Microseconds, readable
+from wakeful.escaping import escaped_json
 from wakeful.redaction import redact
 from wakeful.stored_errors import in_one_line
 
@@ -111,7 +112,7 @@ def cut(text: str, room: int) -> str:
 
 def whole_json(thing: Any) -> str:
     """As --json prints it."""
-    return redact(to_json(thing, indent=2, inf_nan_mode="null").decode())
+    return escaped_json(redact(to_json(thing, indent=2, inf_nan_mode="null").decode()))
 
 
 def failure_line(error: Mapping[str, Any]) -> str:

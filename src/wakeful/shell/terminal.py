@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 from rich.text import Text
 
+from wakeful.escaping import escaped
 from wakeful.redaction import redact
 from wakeful.resources.words import (
     SHOWN_AFTER_THE_DASH,
@@ -110,7 +111,7 @@ def print_json(value: Any) -> None:
 
 def announce(text: str) -> None:
     """Print a line on stdout that says what this process does now; with JSON logs, log it."""
-    text = redact(text)
+    text = escaped(redact(text))
     if SPEAKS_JSON.get():
         logger_of().info(text)
     else:
@@ -119,7 +120,7 @@ def announce(text: str) -> None:
 
 def say(text: str) -> None:
     """Print a line on stderr for the person at the terminal, apart from the command's output."""
-    text = redact(text)
+    text = escaped(redact(text))
     if SPEAKS_JSON.get():
         logger_of().info(text)
         return

@@ -11,6 +11,7 @@ also those of libraries.
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import sys
@@ -22,6 +23,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from wakeful.errors import ConfigError, did_you_mean
+from wakeful.escaping import escaped, escaped_json
 from wakeful.model import trace_id
 from wakeful.redaction import redact
 
@@ -144,7 +146,7 @@ def _put_first(_logger: Any, _method: str, line: EventDict) -> EventDict:
 def _to_json(value: Any, **_: Any) -> str:
     from pydantic_core import to_json
 
-    return to_json(value, fallback=repr, inf_nan_mode="null").decode()
+    return escaped_json(to_json(value, fallback=repr, inf_nan_mode="null").decode())
 
 
 def _readable_renderer(out: ForgivingStream) -> list[Processor]:
@@ -152,10 +154,15 @@ def _readable_renderer(out: ForgivingStream) -> list[Processor]:
     return [
         _shorten_ids,
         _escape,
-        structlog.dev.ConsoleRenderer(
-            colors=colors, pad_event_to=0, pad_level=True, exception_formatter=structlog.dev.plain_traceback
-        ),
+        structlog.dev.ConsoleRenderer(colors=colors, pad_event_to=0, pad_level=True, exception_formatter=_traceback),
     ]
+
+
+def _traceback(out: TextIO, error: Any) -> None:
+    """The traceback without colours. The message of an error may come from outside, as the fields of a line may."""
+    written = io.StringIO()
+    structlog.dev.plain_traceback(written, error)
+    out.write(escaped(written.getvalue().expandtabs(4)))
 
 
 def _shorten_ids(_logger: Any, _method: str, line: EventDict) -> EventDict:
@@ -173,6 +180,6 @@ def _shorten_ids(_logger: Any, _method: str, line: EventDict) -> EventDict:
 def _escape(_logger: Any, _method: str, line: EventDict) -> EventDict:
     """Escape control characters, so that text from outside cannot affect the terminal."""
     for name, value in line.items():
-        if isinstance(value, str) and not value.isprintable() and name != "exception":
-            line[name] = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in value)
+        if isinstance(value, str):
+            line[name] = escaped(value)
     return line
