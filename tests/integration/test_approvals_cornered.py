@@ -12,6 +12,7 @@ from support.stores import query
 from wakeful import NotSent, Operation, Run, action, on, step
 from wakeful.resources.run_steps import step_of
 from wakeful.stores.request import Actor
+from wakeful.stores.verbs.fork import ForkRun
 from wakeful.stores.verbs.redo import RedoRun
 from wakeful.stores.verbs.tending import TendApprovals
 
@@ -271,3 +272,27 @@ class TestCounts:
             receipt = await begin(app, runtime)
             assert (await the_run(runtime, receipt))["state"] == "denied"
         assert greeted == ["a\0b"]
+
+
+class TestFamily:
+    @pytest.mark.parametrize("how", ["fork", "again"])
+    async def test_another_run_of_the_family_asks_anew(self, new_app: NewApp, policy: Path, how: str):
+        """The yes was given to a run that ended before its effect did."""
+        app = new_app(policy=policy)
+        till = declare(app, NotSent("busy"), backoff="5h")
+        async with working(app) as runtime:
+            receipt = await begin(app, runtime)
+            await say(runtime, (await approvals(runtime))[0])
+            assert len(till.paid) == 1
+            await pass_time(runtime, "6h")  # past the deadline of the run
+            run = await the_run(runtime, receipt)
+            assert run["state"] == "dead"
+            if how == "fork":
+                key = run["steps"][0]["key"]
+                await runtime.store.do(ForkRun(run["id"], key, "approve pay", by=EVE))
+            else:
+                await runtime.store.do(RedoRun(run["id"], again=True, by=EVE))
+            await runtime.drain()
+            await pass_time(runtime, "1h")
+            assert len(till.paid) == 1
+            assert len(await approvals(runtime)) == 1

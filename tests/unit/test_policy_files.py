@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wakeful.errors import ConfigError
-from wakeful.intake.policy_files import LARGEST, read_files
+from wakeful.intake.policy_files import LARGEST, in_brief, read_files
 
 
 def test_a_huge_file_is_refused_without_being_read(tmp_path: Path):
@@ -24,3 +24,9 @@ def test_a_huge_file_is_refused_without_being_read(tmp_path: Path):
     finally:
         tracemalloc.stop()
     assert most < 10 * LARGEST
+
+
+def test_an_alarm_tells_the_first_mistakes_only():
+    assert in_brief("one\ntwo") == "one\ntwo"
+    told = in_brief("\n".join(f"policy.yaml:{line}:1: wrong" for line in range(5_000)))
+    assert told.splitlines()[-2:] == ["policy.yaml:19:1: wrong", "and 4,980 more mistakes"]

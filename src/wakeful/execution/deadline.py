@@ -30,13 +30,13 @@ def stands_still(claim: Claim) -> bool:
 
 
 def stood_still(claim: Claim, now: Microseconds) -> Microseconds:
-    """How long approvals of effects were open so far."""
+    """How long approvals of effects were open since the run started. A fork has steps of an earlier run."""
     spans = sorted(
         (step.started_at, now if step.state == "waiting" else step.finished_at)
         for step in claim.steps
         if is_about_approval(step.key)
     )
-    total, end = 0, 0
+    total, end = 0, claim.started_at
     for begin, finish in spans:
         total += max(0, finish - max(begin, end))
         end = max(end, finish)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from wakeful.errors import ConfigError
-from wakeful.intake.policy_files import files_of, read_files
+from wakeful.intake.policy_files import files_of, in_brief, read_files
 from wakeful.policy.approvers import Person
 from wakeful.policy.people import PeopleText, read_people
 from wakeful.secrets import withhold
@@ -262,7 +262,7 @@ class PeopleFiles(Service):
             return
         if self._problems:
             kept = "no people" if self.mark is None else f"version {self.mark[0][:10]}"
-            text = f"the people of the app: {'; '.join(self._problems.values())}. The process works on with {kept}"
+            text = f"the people of the app: {in_brief('; '.join(self._problems.values()))}. The process works on with {kept}"
             self._alarm(people_alarm(self._app), text)
         elif self._told or self._file is not None:
             await self._store.do(ResolveAlarms([people_alarm(self._app)]))

@@ -22,11 +22,19 @@ from wakeful.stores.verbs.alarms import ResolveAlarms
 from wakeful.stores.verbs.policies import ApplyPolicy, PolicyApplied
 
 LARGEST = 1_000_000  # bytes of a policy file
+MOST_TOLD = 20  # mistakes in an alarm
 
 
 def policy_alarm(app: str) -> str:
     """The key of the alarm about an app's policy files."""
     return f"policy/{app}"
+
+
+def in_brief(problems: str) -> str:
+    """The mistakes of a file, one in each line, as an alarm shows them."""
+    lines = problems.splitlines()
+    more = len(lines) - MOST_TOLD
+    return problems if more <= 0 else "\n".join([*lines[:MOST_TOLD], f"and {more:,} more mistakes"])
 
 
 def files_of(given: Any, *, caller: str, where: str, option: str = "policy") -> tuple[Path, ...]:
@@ -120,7 +128,7 @@ class PolicyFiles(Service):
         if found == self._done:
             return
         try:
-            policy = read_policy(texts, self._known())
+            policy = await asyncio.to_thread(read_policy, texts, self._known())  # thousands of rules take seconds
         except ConfigError:
             self._done = found
             raise
@@ -145,5 +153,6 @@ class PolicyFiles(Service):
     def _tell(self, problem: str) -> None:
         if problem != self._told:
             self._told = problem
+            problem = in_brief(problem)
             kept = "no policy" if self._policies.version is None else f"version {self._policies.version[:10]}"
             self._alarm(policy_alarm(self._app), f"{problem}. The process works on with {kept}")

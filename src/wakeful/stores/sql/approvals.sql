@@ -65,6 +65,12 @@ update wakeful_approval set used_at = {now} where effect_id = :effect_id and use
 -- A replay asks anew, also about effects that have not ended.
 update wakeful_approval set used_at = {now} where run_seq = :run_seq and kind = 'effect' and used_at is null and state = 'answered'
 
+-- use_up_approvals_of_family(now, root) --
+-- A further run of a family asks anew, also about an effect that an earlier one left.
+update wakeful_approval set used_at = {now}
+where kind = 'effect' and used_at is null and state = 'answered' and run_seq in (
+  select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
+
 -- lock_answer(id) --
 -- Before the step: the same order in which an answer locks them.
 select id, state, answer from wakeful_approval where id = :id {for_update}

@@ -10,7 +10,7 @@ yes of its own. A person who repeats an effect that a rule holds says such a yes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -394,6 +394,11 @@ def ask_anew(now: int | None, runs: Sequence[tuple[str, int]]) -> Transaction[No
     yield "clear_approvals", [(seq,) for _, seq in runs]
     yield "use_up_approvals_of_run", [(now, seq) for _, seq in runs]
     yield "revive_refused", list(runs)
+
+
+def ask_anew_in_family(now: int | None, roots: Collection[str]) -> Transaction[None]:
+    """Families that get a further run: what people said yes to in an earlier one serves it no more."""
+    yield "use_up_approvals_of_family", [(now, root) for root in sorted(roots)]
 
 
 def _end(now: int | None, withdrawn: Sequence[Row], ending: str) -> Transaction[None]:

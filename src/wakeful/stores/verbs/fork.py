@@ -12,6 +12,7 @@ from wakeful.model import FINAL_RUN_STATES
 from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.transaction import Transaction
+from wakeful.stores.verbs.consent import ask_anew_in_family
 from wakeful.stores.verbs.redo import Redone, RunToRedo, data_of, queue
 
 
@@ -74,6 +75,7 @@ def _fork(now: int | None, request: ForkRun) -> Transaction[Redone | None]:
     data = (yield from data_of([run.seq]))[run.seq] if request.data is None else request.data
     (made,) = yield "insert_again", [(now, name, run.seq, reason, data)]
     yield "begin_in_the_middle", [(made[1],)]
+    yield from ask_anew_in_family(now, [run.root])
     steps = yield "steps_to_copy", [(run.seq, place[0][0])]
     yield "copy_step", [(made[1], *step) for step in steps]
     waits = yield "waits_to_copy", [(made[1], run.seq)]

@@ -15,7 +15,7 @@ from wakeful.stores.request import Audit, ByPerson
 from wakeful.stores.tampered import plain
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.asking import withdraw_approvals
-from wakeful.stores.verbs.consent import ask_anew
+from wakeful.stores.verbs.consent import ask_anew, ask_anew_in_family
 from wakeful.stores.verbs.dead import resolve_if_last
 from wakeful.stores.verbs.held import HeldRun, resolve_held
 from wakeful.stores.verbs.keys import take_places
@@ -274,6 +274,7 @@ def _begin_again(now: int | None, asked: Asked) -> Transaction[list[str]]:
         names.append(f"{run.root}.{counts[run.root]}")
         rows.append((now, names[-1], run.seq, _reason("done again", one), kept.get(run.seq, one.data)))
     made = {row[0]: row[1] for row in (yield "insert_again", rows)}
+    yield from ask_anew_in_family(now, roots)
     remedies = [
         (now, made[name], "again", one.by.name, one.note, one.data, None)
         for name, (one, _) in zip(names, asked, strict=True)
