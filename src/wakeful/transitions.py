@@ -63,7 +63,7 @@ RUN_TRANSITIONS: dict[RunState | None, frozenset[RunState]] = {
 EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
     None: frozenset({"staged", "waiting", "intent", "unknown", "held", "retrying", "confirmed", "abandoned"}),
     "staged": frozenset({"waiting", "intent", "unknown", "held", "retrying", "confirmed", "abandoned"}),
-    # abandoned: a person said no, nobody answered in time, policy denies it by now, or its run asks for something else.
+    # abandoned: a person said no, no answer came in time, policy denies it by now, or its run asks for something else.
     "waiting": frozenset({"intent", "retrying", "unknown", "held", "confirmed", "abandoned"}),
     "intent": frozenset({"confirmed", "failed", "retrying", "unknown", "held", "abandoned"}),
     # unknown: it was certainly not done when the store was backed up, but perhaps since.

@@ -149,7 +149,7 @@ class TestRules:
             run = await go(runtime)
             assert run["state"] == "waiting"
             assert record_of(run)["why"].startswith(
-                'rule "facts.orders > 10" cannot be told: "facts.orders > 10" could not be'
+                'rule "facts.orders > 10" is unknown: "facts.orders > 10" could not be'
             )
             await answer(runtime, "refuse")
             run = await runtime.reader.run(run["id"])

@@ -487,7 +487,7 @@ class TestAdmission:
             await pass_time(runtime, "61m")
             await runtime.watcher.once()
             run = await the_run(runtime, receipt)
-            assert (run["state"], run["reason"]) == ("denied", "one: nobody agreed in time")
+            assert (run["state"], run["reason"]) == ("denied", "one: not approved in time")
             assert [one["state"] for one in await approvals(runtime, None)] == ["expired"]
 
 

@@ -1,7 +1,7 @@
 """Effects that people must approve: what is asked, how the run waits for it, and what follows from the answer.
 
     waiting ─┬─ yes ────────────► judged once more where it is opened
-             ├─ no, or nobody ──► abandoned; the handler gets Denied
+             ├─ no, or too late ► abandoned; the handler gets Denied
              └─ edited ─────────► checked here: it is asked anew, or reopened with a note
 
 The run waits as it does for `run.ask`: on a step of its own, which the answer ends. Other branches go on.
@@ -52,7 +52,7 @@ def questions_of(
 
 def _question(attempt: Attempt, action: Action[..., Any], effect: Effect, ask: Ask) -> EffectQuestion:
     earlier = attempt.record.steps_named(f"{ASKED}{effect.id}:{ask.rule}:")
-    # The token makes it another one after a replay, which clears the steps.
+    # A replay clears the steps: the token makes the key of the next approval another one.
     key = f"{ASKED}{effect.id}:{ask.rule}:{attempt.claim.token}.{len(earlier)}"
     identifier = digest(attempt.id, key)
     shown = shown_arguments(attempt, action, effect.called_with)
@@ -152,7 +152,7 @@ class Awaiting:
 
     async def answer(self) -> bool:
         """Return when the effect may be judged again: True if people said yes, False if the policy may have changed. Raises Denied if they
-        said no, or nobody answered in time.
+        said no, or no answer came in time.
         """
         attempt, effect = self._attempt, self._effect
         while True:
@@ -163,7 +163,7 @@ class Awaiting:
                 step = await self._wait(step)
             if step.state == "failed":
                 error = from_json(step.error or "{}")
-                await self._refuse(step, "nobody answered in time", str(error.get("message", "")))
+                await self._refuse(step, "no answer in time", str(error.get("message", "")))
             said = from_json(step.result or "null")
             if said is True:
                 return True

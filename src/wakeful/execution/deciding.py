@@ -45,9 +45,7 @@ Model = Callable[[str, list[str]], "Choice | Awaitable[Choice]"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a model chose, and how sure it is: from 0 to 1. `model` is the name and version that is recorded; default: the function's
-    name.
-    """
+    """The choice of a model, and its confidence from 0 to 1. `model` is its name and version; default: the function's name."""
 
     option: str
     confidence: float
@@ -80,7 +78,7 @@ class FreshFacts(Mapping[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class DecideFacts:
-    """What a rule in Python decides by. All of it are values; a rule reads nothing else."""
+    """The input of a rule in Python: values only, and a rule reads nothing else."""
 
     question: str
     options: tuple[str, ...]
@@ -124,7 +122,7 @@ async def decide(
     ask: str | None,
     timeout: Duration | None,
 ) -> str:
-    """One of the options. Raises Persistent if nothing decides and nobody is asked, TimedOut if no person answers in time."""
+    """One of the options. Raises Persistent if nothing decides and no person is asked, TimedOut if no answer comes in time."""
     asked = read_question(attempt, question, options, rules, model, at_least)
     if ask is not None and (not isinstance(ask, str) or not ask):
         message = f"{asked.what}: ask={ask!r}: name the group or channel that is asked, or leave it out"
@@ -157,7 +155,7 @@ async def decide(
 
 
 async def _reach(attempt: Attempt, asked: Question, key: str, shown: str, text: str) -> dict[str, Any]:
-    """What the rules and the model said: recorded before, or stored now."""
+    """The answer of the rules and the model, from the record; if it has none, they are asked and it is stored."""
     options = DEFAULT_STEP if asked.model is None else replace(options_of(asked.model), name=None, key=None)
     attempt.enter(marked=False)
     try:
@@ -208,8 +206,8 @@ async def _settle(attempt: Attempt, asked: Question) -> dict[str, Any]:
 
 
 def _ask_rule(name: str, rule: Any, given: Given, known: DecideFacts) -> tuple[Any, str | None]:
-    """The option of a rule, None if it does not match; and why only a person can tell: a fact that it names is stale, or is there and
-    cannot be compared as the rule does.
+    """The option of a rule, None if it does not match; and the reason why a person must decide: a fact of the rule is stale, or cannot
+    be compared as the rule compares it.
     """
     if isinstance(rule, tuple):
         condition, option = rule
@@ -221,7 +219,7 @@ def _ask_rule(name: str, rule: Any, given: Given, known: DecideFacts) -> tuple[A
         if stale:
             return None, f"rule {name} needs facts.{stale[0]}, which is stale: {given.stale[stale[0]]}"
         if isinstance(truth, Unknown) and not truth.missing and named != ():
-            return None, f"rule {name} cannot be told: {truth.why}"
+            return None, f"rule {name} is unknown: {truth.why}"
         return None, None
     try:
         return rule(known), None

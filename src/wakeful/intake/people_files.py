@@ -60,7 +60,7 @@ def file_of(given: Any, *, caller: str, where: str) -> Path | None:
 
 
 def read_file(file: Path) -> PeopleText:
-    """The people of a file. ConfigError if it cannot be read, PeopleError with everything that is wrong with it."""
+    """The people of a file. ConfigError if it cannot be read, PeopleError with all its mistakes."""
     ((name, text),) = read_files([file], what="people file")
     return read_people(name, text)
 

@@ -1,6 +1,6 @@
 """The policy that one process judges by: the text in force in the store, and the rules of the app's code.
 
-The store says which text is in force, so all processes judge by the same one, whatever their own files say. An effect that was judged
+The store says which text is in force, so all processes judge by the same one, even if their own files differ. An effect that was judged
 by an older version is refused by the transaction that would begin it; this process then looks again and judges anew.
 """
 
@@ -62,7 +62,7 @@ class Policies:
         return judge(facts, self._rules(), self.policy)
 
     def judge_admission(self, facts: AdmissionFacts) -> Judgement:
-        """As judge, for an event that is about to become a run. If rules ask, the decision carries whose yes each of them wants."""
+        """As judge, for an event that is about to become a run. If rules ask, the decision carries the terms of each."""
         return self._asking(self.judge(facts), facts)
 
     def judge_rounds(self, facts: AdmissionFacts) -> Callable[[int], Judgement]:
@@ -131,7 +131,7 @@ class Policies:
 
 
 def with_asks(decision: Decision, asks: Sequence[Ask]) -> Decision:
-    """The decision with whose yes it wants. If it cannot be told who may not approve, it denies."""
+    """The decision with the terms of its rules. It denies if a rule keeps people out and they are unknown."""
     if decision.answer != "ask":
         return decision
     unknown = next((one for one in asks if one.unknown is not None), None)

@@ -101,7 +101,7 @@ class PolicyFiles(Service):
         self._told: str | None = None
 
     async def begin(self) -> None:
-        """Before any work. ConfigError if the files are wrong and no policy is in force: nothing would judge."""
+        """Before any work. ConfigError if the files are wrong and no policy is in force to judge by."""
         self._policies.followed = True
         await self._policies.look()
         try:

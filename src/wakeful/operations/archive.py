@@ -15,7 +15,7 @@ from typing import IO, Any
 from wakeful.archive import line_of, sync_folder
 from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError
-from wakeful.operations.pace import Pace, Progress, nobody_looks
+from wakeful.operations.pace import Pace, Progress, unseen
 from wakeful.private_files import FILE
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.request import Actor, Bulk
@@ -63,7 +63,7 @@ async def plan_archive(keeper: Keeper, *, agent: str | None, before: Microsecond
 
 
 async def write_archive(
-    path: Path, whole_runs: WholeRuns, families: Sequence[Family], *, pace: Pace, progress: Progress = nobody_looks
+    path: Path, whole_runs: WholeRuns, families: Sequence[Family], *, pace: Pace, progress: Progress = unseen
 ) -> list[Family] | None:
     """Write the families to a new file, which gets its name only once it is completely on disk. Returns the families that the
     file contains in full; None if it was stopped, and then there is no file.
@@ -111,7 +111,7 @@ async def shown(whole_runs: WholeRuns, families: Sequence[Family]) -> list[list[
 
 
 async def remove_archived(
-    keeper: Keeper, families: Sequence[Family], path: Path, by: Actor, *, pace: Pace, progress: Progress = nobody_looks
+    keeper: Keeper, families: Sequence[Family], path: Path, by: Actor, *, pace: Pace, progress: Progress = unseen
 ) -> int:
     """Remove the archived runs from the store. Runs that were changed since stay. Returns how many were removed."""
     gone, bulk = 0, Bulk("archive", None, str(path), tells="runs removed")

@@ -22,7 +22,7 @@ from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.intake.flow import LOWEST
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Flow, event_key
-from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
+from wakeful.operations.pace import BATCH, Pace, Progress, unseen
 from wakeful.stores.request import Actor, Bulk
 from wakeful.stores.timing import DueOccurrence, StoredSchedule
 from wakeful.stores.verbs.accept import AcceptEvents
@@ -172,7 +172,7 @@ async def fill(
     by: Actor,
     note: str | None = None,
     pace: Pace | None = None,
-    progress: Progress = nobody_looks,
+    progress: Progress = unseen,
 ) -> Outcome:
     """Queue the occurrences, oldest first."""
     pace = pace or Pace()
@@ -262,7 +262,7 @@ class Queue:
         self._store = store
         self._stored = stored
         self._waiting: list[str] = []
-        self._somebody_works = False
+        self._has_worker = False
 
     def add(self, runs: list[str]) -> None:
         self._waiting += runs
@@ -270,10 +270,10 @@ class Queue:
     async def room(self, pace: Pace) -> int:
         """Wait until there is room, and return how many may be queued now; 0 if the backfill must stop."""
         while True:
-            if not self._somebody_works:
+            if not self._has_worker:
                 peers = await peers_of(self._store.database, self._stored.app, "")
-                self._somebody_works = peers.get(self._stored.agent, 0) > 0
-            if not self._somebody_works:
+                self._has_worker = peers.get(self._stored.agent, 0) > 0
+            if not self._has_worker:
                 return BATCH
             self._waiting = await not_begun(self._store.database, self._waiting) if self._waiting else []
             if len(self._waiting) < AHEAD:

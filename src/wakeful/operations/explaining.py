@@ -1,4 +1,4 @@
-"""What the policy in force says to a stored event or effect: every rule with the reason why it applies or not."""
+"""The judgement of the policy in force about a stored event or effect: every rule with the reason why it applies or not."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def effects_of(reads: ReadsDatabase, root: str) -> list[EffectToJudge]:
 
 
 async def denied_of(reads: ReadsDatabase, event: str, root: str | None = None) -> list[Explained]:
-    """The effects of an event's runs, or of one run, that were denied, each with its last decision. Only that is stored of them."""
+    """The effects of an event's runs, or of one run, that were denied, each with its last decision. The store keeps no more of them."""
     found: dict[str, Explained] = {}
     for identifier, agent, action, rule, version, reason, of in await reads.fetch("denied_effects", event):
         if root in {None, of}:
@@ -116,7 +116,7 @@ def _fitting(facts: AdmissionFacts | EffectFacts, policy: Policy | None) -> dict
 
 
 def _lacking(rebuilt: Rebuilt, policy: Policy | None, fitting: Sequence[FileRule], decision: Decision) -> list[str]:
-    """What is not known and may have changed the answer."""
+    """The facts that are unknown and may have changed the answer."""
     matters = {
         UNNAMED: any(reads(rule, "arguments") for rule in fitting),
         RUN_FACTS: any(reads(rule, "facts") for rule in fitting),

@@ -12,7 +12,7 @@ from typing import Any
 from wakeful.clock import Microseconds, to_text
 from wakeful.intake.route import WILDCARD, type_matcher
 from wakeful.model import Flow, event_key, run_id
-from wakeful.operations.pace import BATCH, Pace, Progress, nobody_looks
+from wakeful.operations.pace import BATCH, Pace, Progress, unseen
 from wakeful.policy.judgement import Judgement
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
@@ -113,7 +113,7 @@ async def feed_events(
     flow: Callable[[EventToFeed], Flow] | None = None,
     most: int | None = None,
     pace: Pace | None = None,
-    progress: Progress = nobody_looks,
+    progress: Progress = unseen,
 ) -> int:
     """Hand the events over, oldest first. Returns the number of runs made. `judge` is policy, if known: denied events are recorded
     as denied; if an operator overrules policy, it is not asked. `flow` gives the key and priority of each event: the runs queue

@@ -32,7 +32,7 @@ def read_until(text: str, *, now: Microseconds) -> Microseconds:
     else:
         if span > 0:
             return now + span
-        message = f"{text} is no time at all: write a duration like 7d, or a time to come"
+        message = f"{text} is over at once: write a duration like 7d, or a time to come"
         raise ValueError(message)
     try:
         return read_time(text, now=now, zone=zone_named(None, where="a time")).moment

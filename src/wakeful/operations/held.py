@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from wakeful.clock import to_text
-from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
+from wakeful.operations.pace import Pace, Progress, carry_out, unseen
 from wakeful.operations.results import unfit_result
 from wakeful.operations.shape import expected
 from wakeful.stores.reads import ReadsDatabase
@@ -138,7 +138,7 @@ async def settle_held(
     note: str | None = None,
     result: str | None = None,
     pace: Pace | None = None,
-    progress: Progress = nobody_looks,
+    progress: Progress = unseen,
 ) -> int:
     """Settle the effects, oldest first. Returns how many; an effect that was settled meanwhile is skipped."""
     actions = ", ".join(sorted({f"{one.agent} {one.action}" for one in effects}))[:200]

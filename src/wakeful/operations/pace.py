@@ -14,7 +14,7 @@ Progress = Callable[[int, int], None]
 T = TypeVar("T")
 
 
-def nobody_looks(_done: int, _of: int) -> None:
+def unseen(_done: int, _of: int) -> None:
     """Progress output that prints nothing."""
 
 
@@ -55,7 +55,7 @@ async def carry_out(
     do: Callable[[Sequence[T]], Awaitable[int]],
     *,
     pace: Pace | None = None,
-    progress: Progress = nobody_looks,
+    progress: Progress = unseen,
 ) -> int:
     """Handle all items, batch by batch; `do` returns how many of a batch it handled. Returns the total."""
     pace = pace or Pace()

@@ -19,7 +19,7 @@ Groups = Mapping[str, Collection[str]]  # of each person
 
 
 def read_text(text: str, file: str, known: Known | None = None) -> Policy:
-    """The policy of one file. PolicyError has everything that is wrong with it."""
+    """The policy of one file. PolicyError lists all its mistakes."""
     return read_policy([(file, text)], known)
 
 

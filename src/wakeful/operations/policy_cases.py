@@ -81,7 +81,7 @@ class Tried:
 
 
 def read_cases(file: str, text: str, *, app: str, now: Microseconds) -> Cases:
-    """The cases of a file. PolicyError has everything that is wrong with them. `now` is the time of cases that give none."""
+    """The cases of a file. PolicyError lists all their mistakes. `now` is the time of cases that give none."""
     problems = Problems()
     if not text.strip():
         raise PolicyError([f"{file}:1:1: the file is empty: begin it with cases:"])
@@ -122,7 +122,7 @@ def _why_not(rule: str, asked: Sequence[Considered], beyond: Sequence[str], answ
 
 @dataclass
 class _Reader:
-    """Reads cases. What is wrong is added to the problems."""
+    """Reads cases. Mistakes are added to the problems."""
 
     app: str
     now: Microseconds

@@ -1,7 +1,7 @@
 """Two policies compared: stored admissions and effects of some time, judged by both.
 
-Only what can be rebuilt from the store is judged. All else is counted by its reason, so that "nothing changes" is not said of
-effects that were not looked at.
+Only what can be rebuilt from the store is judged. Everything else is counted by its reason, so that "nothing changes" is not
+said of effects that were not judged.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Example:
 
 @dataclass(slots=True)
 class Comparison:
-    """What both policies say about what is stored."""
+    """The answers of both policies to stored admissions and effects."""
 
     admissions: int = 0
     effects: int = 0
@@ -161,7 +161,7 @@ class _Both:
     code: Declared | None
 
     def judge(self, rebuilt: Rebuilt) -> str | tuple[Pair, str]:
-        """The answers of both, and the reason of the new one; or why they cannot be told."""
+        """The answers of both, and the reason of the new one; or the reason why they are unknown."""
         facts = rebuilt.facts
         if facts is None:
             return rebuilt.lacks[0]
@@ -174,7 +174,7 @@ class _Both:
         first = results[0]
         if isinstance(first, str) or len({one if isinstance(one, str) else one[0] for one in results}) == 1:
             return first
-        # Another answer for each risk, but the same one by both policies: no change, whatever the risk is.
+        # Another answer for each risk, but the same one by both policies: no change, so the risk does not matter.
         unchanged = all(not isinstance(one, str) and not one[0].changes for one in results)
         return first if unchanged else RISK
 

@@ -38,7 +38,7 @@ UNKNOWN_RISK = "low"  # of an action whose code is not there; RISK says so
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The facts, and what of them could not be rebuilt. `facts` is None if nothing can be judged."""
+    """The facts, and those that could not be rebuilt. `facts` is None if nothing can be judged."""
 
     facts: AdmissionFacts | EffectFacts | None
     lacks: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from wakeful.intake.matching import fits
 from wakeful.model import Receipt
-from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, nobody_looks
+from wakeful.operations.pace import BATCH, Pace, Progress, carry_out, unseen
 from wakeful.stores.known import waiting_inputs
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk
@@ -193,7 +193,7 @@ async def end_all(
     note: str | None = None,
     trust: bool = False,
     pace: Pace | None = None,
-    progress: Progress = nobody_looks,
+    progress: Progress = unseen,
 ) -> Tally:
     """Release the inputs, oldest first; without `releasing`, discard them. Inputs that are still wrong stay, counted by reason."""
     tally = Tally()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
+from wakeful.operations.pace import Pace, Progress, carry_out, unseen
 from wakeful.operations.redo import Choice, Group, Letter, grouped, how_it_died
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
@@ -51,7 +51,7 @@ async def redo_deliveries(
     note: str | None = None,
     discard: bool = False,
     pace: Pace | None = None,
-    progress: Progress = nobody_looks,
+    progress: Progress = unseen,
 ) -> int:
     """Replay or discard many, oldest first, as they were sent. Returns how many; deliveries taken by another process are skipped."""
     channels = ", ".join(sorted({letter["channel"] for letter in letters}))[:200]

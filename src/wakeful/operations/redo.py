@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from wakeful.clock import Microseconds, to_text
 from wakeful.functions.retry import signature
-from wakeful.operations.pace import Pace, Progress, carry_out, nobody_looks
+from wakeful.operations.pace import Pace, Progress, carry_out, unseen
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.verbs.redo import RedoRun
@@ -135,7 +135,7 @@ async def redo_letters(
     note: str | None = None,
     discard: bool = False,
     pace: Pace | None = None,
-    progress: Progress = nobody_looks,
+    progress: Progress = unseen,
 ) -> int:
     """Replay or discard, oldest first. Returns how many; a run taken by another process meanwhile is skipped."""
     agents = ", ".join(sorted({letter["agent"] for letter in letters}))[:200]

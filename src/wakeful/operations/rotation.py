@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from wakeful.errors import ConfigError
-from wakeful.operations.pace import Pace, Progress, nobody_looks
+from wakeful.operations.pace import Pace, Progress, unseen
 from wakeful.stores.keeping import Keeper
 from wakeful.stores.keyring import KeyRing
 from wakeful.stores.payloads import Codec
@@ -35,7 +35,7 @@ class Rotated:
 
 
 async def rotate(
-    keeper: Keeper, codec: Codec, by: Actor, *, pace: Pace, progress: Progress = nobody_looks, strict: bool = False
+    keeper: Keeper, codec: Codec, by: Actor, *, pace: Pace, progress: Progress = unseen, strict: bool = False
 ) -> Rotated:
     """Re-encrypt all payloads. 1. Bind: from now on all processes bind payloads to their place; refused while a process of an older
     version runs. 2. Go through all payloads until none is left to change: other processes may still write unbound payloads

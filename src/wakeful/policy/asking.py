@@ -1,4 +1,4 @@
-"""What a rule that asks wants: whose yes, how many of them, and for how long. Made from `approve:` of the rule and the facts."""
+"""The terms of a rule that asks: who must approve, how many people, and until when. Made from `approve:` of the rule and the facts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Ask:
     edit: bool = False
     kept_out: tuple[str, ...] = ()
     escalate: tuple[tuple[Microseconds, tuple[str, ...]], ...] = ()
-    unknown: str | None = None  # it cannot be told who is kept out, so nobody may answer
+    unknown: str | None = None  # why it is not known who is kept out: then no person may answer
 
 
 def asks_of(judgement: Judgement, facts: Facts, policy: Policy | None) -> Mapping[str, Ask]:

@@ -1,4 +1,4 @@
-"""The facts that policy decides by. All of them are values; a rule reads nothing else."""
+"""The facts that policy reads: values only, and a rule reads nothing else."""
 
 from __future__ import annotations
 

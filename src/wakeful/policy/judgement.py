@@ -1,4 +1,4 @@
-"""What policy says about some facts: one decision, and what is left to the store, which alone can count.
+"""The judgement of policy about some facts: one decision, and the counted rules, which only the store can decide.
 
 facts ──► judge ──► Judgement ──► the store counts ──► final(over) ──► the decision that is stored
 """

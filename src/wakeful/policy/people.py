@@ -63,7 +63,7 @@ class PeopleText:
 
 
 def read_people(file: str, text: str) -> PeopleText:
-    """Read a people file. PeopleError has everything that is wrong with it."""
+    """Read a people file. PeopleError lists all its mistakes."""
     problems = Problems()
     root = read_tree(0, file, text, problems, KIND)
     entries = () if root is None else _Reader(problems).read(root)

@@ -62,7 +62,7 @@ class Known:
 def read_files(
     trees: Sequence[Node | None], version: str, known: Known | None, problems: Problems
 ) -> tuple[list[FileRule], tuple[str, ...]]:
-    """The rules of all files and the paths that they redact. What is wrong is added to the problems."""
+    """The rules of all files and the paths that they redact. Mistakes are added to the problems."""
     files = [one for one in (_file(node, problems) for node in trees if node is not None) if one is not None]
     redact = tuple(dict.fromkeys(path for one in files for path in _redact(one, known, problems)))
     reader = _RuleReader(version, known, tuple(tuple(one.split(".")) for one in redact), problems)

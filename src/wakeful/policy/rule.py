@@ -84,7 +84,7 @@ class Approve:
 
 
 class Considered(NamedTuple):
-    """Whether a rule applies to some facts, and why, for people. `unknown`: a part of it could not be told. `counted`:
+    """Whether a rule applies to some facts, and why, for people. `unknown`: a part of it is not known. `counted`:
     it applies only beyond its count, which the store keeps.
     """
 
@@ -126,7 +126,7 @@ class FileRule:
 
     @property
     def expressions(self) -> list[RuleExpression]:
-        """What is evaluated for every judgement."""
+        """The conditions that every judgement evaluates."""
         return [one for one in (self.when, self.unless) if one is not None]
 
     def fits(self, names: Mapping[str, str]) -> bool:
@@ -150,7 +150,7 @@ class FileRule:
         return Counted(self.id, subject, self.over.most, self.over.within, decision)
 
     def _conditions(self, given: Given) -> tuple[str | None, str | None]:
-        """The condition that keeps it from applying, and what could not be told; None and None if both are as they
+        """The condition that keeps it from applying, and the reason why a condition is unknown; None and None if both are as they
         should be.
         """
         unknown: str | None = None
@@ -186,7 +186,7 @@ class FileRule:
         return subject if shown else digest(storable(subject))
 
     def kept_out(self, facts: Facts) -> frozenset[str] | Unknown:
-        """The people whom `approve.not_by` keeps from approving; Unknown if that cannot be told."""
+        """The people whom `approve.not_by` keeps from approving; Unknown if the expression has no clear value."""
         if self.not_by is None:
             return frozenset()
         found = self.not_by.value(given_by(facts))

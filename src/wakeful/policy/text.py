@@ -104,7 +104,7 @@ def _digest(content: bytes) -> str:
 
 
 def read_policy(texts: Sequence[tuple[str, str]], known: Known | None = None) -> Policy:
-    """Read the files of a policy, each given as its name and its text. PolicyError has everything that is wrong with
+    """Read the files of a policy, each given as its name and its text. PolicyError lists all mistakes in
     them. `known`: the agents, actions and people that exist; without it their names are not checked.
     """
     if not texts:

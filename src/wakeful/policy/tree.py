@@ -37,7 +37,7 @@ class Place:
 
 
 class Problems:
-    """What is wrong with the files of a policy, collected."""
+    """The mistakes in the files of a policy, collected."""
 
     def __init__(self) -> None:
         self._found: list[tuple[Place, str]] = []
@@ -82,7 +82,7 @@ class Scalar:
         return self.text.lower() in _TRUE
 
     def at(self, line: int, column: int) -> Place:
-        """The place of a character of its text, by line and column from 1. Where that cannot be told (escapes, folded
+        """The place of a character of its text, by line and column from 1. Where that is unknown (escapes, folded
         lines), the place of the scalar itself.
         """
         if self.source is None or line < 1 or column < 1:

@@ -2,7 +2,7 @@
 
 make     a new token; the store keeps its digest; the URL is below WAKEFUL_URL
 opened   the link behind a token, and why it is refused
-decide   the answer of the page: through the verb that everybody uses, and the link is used up in the same transaction
+decide   the answer of the page: through the verb of all surfaces; the link is used up in the same transaction
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LinkMade(TypedDict):
     url: Annotated[
         str,
         About(
-            "Secret: whoever has it answers as this person",
+            "Secret: a person who has the link answers as this person",
             example="https://wakeful.example.com/approve/nW3zRk0dT8qLx5VbYcE2hJ7uPaS9gFmK4iOyN6tDwQs",
         ),
     ]
@@ -149,7 +149,7 @@ def end_of(approval: Approval, expires: str | None, now: Microseconds) -> Micros
 
 
 def digest_of(token: str) -> str:
-    """What is stored of a token. It has 256 random bits, so a plain digest tells nothing about it."""
+    """The digest of a token, which is stored. A token has 256 random bits, so a plain digest tells nothing about it."""
     return blake2b(token.encode(), digest_size=32, person=b"wakeful link").hexdigest()
 
 

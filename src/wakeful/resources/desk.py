@@ -16,7 +16,7 @@ from typing_extensions import get_type_hints
 
 from wakeful.clock import seconds, to_text
 from wakeful.errors import WakefulError
-from wakeful.operations.pace import Pace, Progress, nobody_looks
+from wakeful.operations.pace import Pace, Progress, unseen
 from wakeful.resources.declare import Page, Scope
 from wakeful.resources.fields import AsCutJson, AsError, AsFlag, AsJson, AsMoment, InSeconds, Made
 from wakeful.stores.health import health
@@ -71,7 +71,7 @@ class Course:
 
     pace: Pace
     rate: float | None = None  # per second; None: unlimited
-    progress: Progress = nobody_looks
+    progress: Progress = unseen
     yes: bool = False
     ended: Callable[[], None] = lambda: None
 

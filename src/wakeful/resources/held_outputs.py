@@ -133,5 +133,5 @@ RETURN = Verb(
     person="return an output",
     note=False,
     example={"remark": "name the customer"},
-    more="Steps run again. Effects that were done are found and not repeated; prepared messages and staged effects are dropped.",
+    more="Steps run again. Effects that were done are found and not repeated; prepared deliveries and staged effects are dropped.",
 )

@@ -1,6 +1,6 @@
 """People: who belongs to an app, their groups, and whether they have a token of their own.
 
-check    read a people file and say everything that is wrong with it; nothing is changed
+check    read a people file and list its mistakes; nothing is changed
 apply    put the people of a file in force
 """
 
@@ -103,7 +103,7 @@ async def apps_of(desk: Desk, *, app: str | None = None, **_: Any) -> list[str]:
 
 
 def read_people_text(text: str, file: str) -> PeopleText:
-    """The people, or Refused with everything that is wrong with the text."""
+    """The people, or Refused with all mistakes in the text."""
     try:
         return read_people(text.name if isinstance(text, FileText) else file, text)
     except PeopleError as error:

@@ -1,6 +1,6 @@
 """Policy: the texts that an app was given, which one is in force, and putting another one in force.
 
-check    read a policy file and say everything that is wrong with it; nothing is changed
+check    read a policy file and list its mistakes; nothing is changed
 explain  every rule that was asked about an event, a run or an effect, and why it applies or not
 test     judge cases of a file and compare the answers with the expected ones
 diff     judge stored events and effects by two versions or files, and count what changes
@@ -170,7 +170,7 @@ async def meant_by(desk: Desk, app: str | None) -> str:
 
 
 def read(text: str, file: str, known: Known | None = None) -> Any:
-    """The policy, or Refused with everything that is wrong with it."""
+    """The policy, or Refused with all its mistakes."""
     try:
         return read_text(text, file_of(text, file), known)
     except PolicyError as error:

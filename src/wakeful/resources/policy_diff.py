@@ -63,7 +63,7 @@ class NotJudged(TypedDict):
 
 
 class PolicyCompared(TypedDict):
-    """What both policies say to what is stored."""
+    """The answers of both policies to stored events and effects."""
 
     app: str
     old: Annotated[str, About("Version", example="5f1d8e2a90")]

@@ -39,7 +39,7 @@ class RuleAsked(TypedDict):
     ]
     answer: Annotated[str | None, About("Its answer, if it applies; null: it has none")]
     mode: Annotated[str, About("enforce, or watch: recorded, not applied", example="enforce")]
-    unknown: Annotated[bool, About("A part of it could not be told, which counts against")]
+    unknown: Annotated[bool, About("A part of it is unknown, which counts against")]
     counted: Annotated[bool, About("It applies only beyond its count")]
     fits: Annotated[bool, About("Whether its selectors fit: agent, action, type and risk")]
     where: Annotated[str | None, About("File and line; null for a rule in Python")]
@@ -52,21 +52,23 @@ class PolicyPlace(TypedDict):
     id: Annotated[str, About("The effect; for an admission its run, or the event if it has none")]
     agent: str
     action: str | None
-    state: Annotated[str | None, About("What became of it")]
+    state: Annotated[str | None, About("Its state")]
     decided_by: Annotated[str | None, About("The rule that allowed or denied the effect, as it is stored")]
     version: Annotated[str | None, About("The version of the policy that judged the effect then")]
-    answer: Annotated[str | None, About("What the policy in force answers; null if that cannot be told")]
+    answer: Annotated[str | None, About("The answer of the policy in force; null if it is unknown")]
     rule: str | None
     reason: str | None
     rules: list[RuleAsked]
     lacks: Annotated[
         list[str],
-        About("What could not be rebuilt and may change the answer", example=["the facts of the run are not stored"]),
+        About(
+            "Facts that could not be rebuilt and may change the answer", example=["the facts of the run are not stored"]
+        ),
     ]
 
 
 class PolicyExplained(TypedDict):
-    """What the policy in force says about an event, a run or an effect."""
+    """The judgement of the policy in force about an event, a run or an effect."""
 
     kind: Literal["event", "run", "effect"]
     id: str

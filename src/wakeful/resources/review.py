@@ -149,7 +149,7 @@ async def review(
     limit: Limit = 50,
     after: After = None,
 ) -> Page[Waiting]:
-    """A page, the nearest deadline first. What has no deadline counts as due since it began to wait."""
+    """A page, the nearest deadline first. An item without a deadline counts as due since it began to wait."""
     seen = None if after is None else position_of(after)
     found: list[tuple[tuple[int, int, str], Waiting]] = []
     for rank, source in enumerate(SOURCES):

@@ -10,7 +10,7 @@ The second lock also stops a program that detached itself from its run. If the a
 decisions of people are refused: their commands could not be told from those of a program. Neither lock stops a program that
 writes to a SQLite file directly: the docs on security say what does.
 
-A personal token in WAKEFUL_TOKEN also says who acts: the name is proved, whatever the login name is.
+A personal token in WAKEFUL_TOKEN also says who acts: the name is proved, and the login name does not matter.
 """
 
 from __future__ import annotations

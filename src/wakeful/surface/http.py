@@ -25,7 +25,7 @@ from wakeful.http.parameters import bad_cursor, bad_parameter, is_plain, read_pa
 from wakeful.http.problem import Problem
 from wakeful.http.reply import JsonResponse, found
 from wakeful.http.security import ApiSettings
-from wakeful.operations.pace import Pace, nobody_looks, read_rate
+from wakeful.operations.pace import Pace, read_rate, unseen
 from wakeful.operations.redo import MANY
 from wakeful.resources.declare import Bulk, Resource, Verb
 from wakeful.resources.desk import Course, Desk
@@ -270,7 +270,7 @@ def answering_many(offer: Offer, desk_of: DeskOf, settings: ApiSettings) -> Hand
             apps = await kind.apps(desk, planned)
             await refuse_other_apps(settings, apps, asked.by, people=verb.person is not None)
         rate, most = slice_of(asked)
-        done = await kind.slice(desk, planned, most, Pace(rate), nobody_looks)
+        done = await kind.slice(desk, planned, most, Pace(rate), unseen)
         return JsonResponse({kind.done: done, "left": max(0, planned.count - most)} | planned.more)
 
     return many

@@ -8,7 +8,7 @@ from wakeful.clock import Microseconds, readable
 from wakeful.resources import alarms, deliveries, events, runs
 from wakeful.resources.desk import Desk
 from wakeful.why.story import Story, story_about
-from wakeful.why.words import SHOWN_MESSAGES, Shown, at, failure, moment, number, ordinal
+from wakeful.why.words import SHOWN_DELIVERIES, Shown, at, failure, moment, number, ordinal
 
 DELIVERY_WORDS = ("delivered", "pending", "held", "dead", "discarded")
 
@@ -52,14 +52,14 @@ def tell_deliveries(deliveries: list[Shown]) -> list[str]:
     late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
     told += [
         f"The delivery to {one['channel']} ({one['id']}) is dead{as_reason(one)}: {failure(one['error'])}. {what_to_do_with_it(one)}"
-        for one in dead[:SHOWN_MESSAGES]
+        for one in dead[:SHOWN_DELIVERIES]
     ]
     told += [
         f"The delivery to {one['channel']} ({one['id']}) failed {number(one['tries'], 'time')} with "
         f"{failure(one['error'])}; it is retried at {at(one['due_at'])}."
-        for one in late[:SHOWN_MESSAGES]
+        for one in late[:SHOWN_DELIVERIES]
     ]
-    more = len(dead[SHOWN_MESSAGES:])
+    more = len(dead[SHOWN_DELIVERIES:])
     if more:
         told.append(f"{more} more {'is' if more == 1 else 'are'} dead; `wakeful dead list` groups them by error.")
     return told

@@ -14,7 +14,7 @@ from wakeful.triggers.zones import shown_time
 
 Shown = Mapping[str, Any]
 SHOWN_MESSAGE = 300
-SHOWN_MESSAGES = 3
+SHOWN_DELIVERIES = 3
 SHOWN_VALUE = 60
 SHOWN_OUTPUT = 300
 OUT_OF_BUDGET = "ran out of its budget"  # the words of cel.py

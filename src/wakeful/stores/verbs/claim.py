@@ -107,7 +107,7 @@ class ForgetRuns(Request[int]):
 
 
 # When to look again for a run that must run alone while another process locks its row.
-SOMEBODY_HAS_IT: Microseconds = 50_000
+ANOTHER_HAS_IT: Microseconds = 50_000
 NO_LIMIT = Limit()
 
 
@@ -159,7 +159,7 @@ def _claim(now: int | None, request: ClaimRuns) -> Transaction[Claimed]:
     if alone:
         if claims:
             return Claimed(claims, [], None, solo_waiting=False, failing=failing)
-        return Claimed([], request.wanted.agents, SOMEBODY_HAS_IT, solo_waiting=True, alone=True, failing=failing)
+        return Claimed([], request.wanted.agents, ANOTHER_HAS_IT, solo_waiting=True, alone=True, failing=failing)
     short = [
         agent
         for agent, most in asked

@@ -1,11 +1,11 @@
-"""Approvals of effects: what a rule asks about waits for people, bound to exactly what would happen.
+"""Approvals of effects: an effect that a rule asks about waits for people, who approve exactly one call.
 
     judged: ask ──► effect waiting + approval open ─┬─ enough people say yes ──► judged once more ──► intent
-                    + a step that waits             ├─ one says no, or nobody answers in time ──► abandoned
+                    + a step that waits             ├─ one says no, or no answer in time ───────► abandoned
                                                     └─ edited ──► a worker checks it ──► asked anew, or reopened with a note
 
 A yes is a row: of one effect, one rule and one digest. It serves until its effect ends or its time is over; each rule that asks wants a
-yes of its own. A person who repeats an effect that a rule holds says such a yes.
+yes of its own. A person who repeats an effect that a rule holds gives such a yes.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class AwaitsApproval:
 
 @dataclass(slots=True)
 class AbandonEffect(OfRun[None]):
-    """An effect that waits for an approval is not done: a person said no, nobody answered in time, or the handler does not ask for it
-    any more. Its open approvals are withdrawn.
+    """An effect that waits for an approval is not done: a person said no, no answer came in time, or the handler no longer asks for
+    it. Its open approvals are withdrawn.
     """
 
     effect: Effect
@@ -85,7 +85,7 @@ class SettleEdit(OfRun[Step]):
     """A worker has looked at edited arguments. If they fit, the effect is called with them, earlier votes are void, and the editor's yes
     counts for them; otherwise the approval is open again, with a note. The result is the step that waits, as it is stored.
 
-    Repeated, it changes nothing: what people answered since then stands.
+    A repeated request changes nothing: later answers of people stand.
     """
 
     effect: Effect
@@ -114,7 +114,7 @@ def consented(
     decisions: Mapping[int, object],
     over: Mapping[int, Sequence[str]],
 ) -> Transaction[dict[int, Decision]]:
-    """Of the effects about which a rule asks or that it holds: the decision, with what people have said yes to."""
+    """The decisions of effects that a rule asks about or holds, with the answers of people that say yes."""
     asked = {
         number: one
         for number, one in decisions.items()
@@ -182,7 +182,7 @@ def _agreed(approval: str, bound_to: str) -> Transaction[int]:
 def _covered(
     request: OpenEffect | SaveEffect, judged: Judged, decision: Decision, over: Sequence[str], yeses: Mapping[str, str]
 ) -> Decision:
-    """What is left to ask: the first rule without a yes, those that hold first."""
+    """The rule to ask next: the first without a yes; rules that hold come first."""
     holding, asking = judged.judgement.holding(over), judged.judgement.asking(over)
     for rule in sorted({*holding, *([decision.rule] if decision.answer == "hold" else [])}):
         if rule not in yeses:
@@ -294,8 +294,8 @@ def _as_strict(ask: Ask, needed: int, approvers: str | None, kept_out: str | Non
 
 
 def said_no(requests: Mapping[int, SaveEffect]) -> Transaction[dict[int, AwaitsApproval]]:
-    """Of the effects that have waited for an approval: those to which a person said no, so that they wait until their run has read it.
-    A no stands, even if nobody would be asked by now. What is still open is locked: a no that comes later finds it withdrawn.
+    """The effects to which a person said no, of those that waited for an approval. They wait until their run has read the answer.
+    A no stands, even if the policy would not ask by now. Open approvals are locked: a no that comes later finds them withdrawn.
     """
     waited = {number: one for number, one in requests.items() if one.effect.approval is not None}
     found: dict[int, AwaitsApproval] = {}
@@ -308,7 +308,7 @@ def said_no(requests: Mapping[int, SaveEffect]) -> Transaction[dict[int, AwaitsA
 
 
 def no_longer_asked(now: int | None, effects: Sequence[str]) -> Transaction[None]:
-    """Effects that begin, or end: what was asked about them needs no answer any more."""
+    """Withdraw the open approvals of effects that begin or end."""
     for effect in sorted(effects):
         withdrawn = yield "withdraw_approvals_of_effect", [(now, effect, "", "no answer is needed any more")]
         yield from _end(now, withdrawn, "no answer is needed any more")
@@ -390,7 +390,7 @@ def yes_to_repeat(now: int | None, effect: Effect, run: str, by: Actor, note: st
 
 
 def ask_anew(now: int | None, runs: Sequence[tuple[str, int]]) -> Transaction[None]:
-    """Runs that are replayed, as (root, seq): whatever people answered about their effects is asked anew."""
+    """Runs that are replayed, as (root, seq): people are asked anew about their effects, also where they have answered."""
     yield "clear_approvals", [(seq,) for _, seq in runs]
     yield "use_up_approvals_of_run", [(now, seq) for _, seq in runs]
     yield "revive_refused", list(runs)

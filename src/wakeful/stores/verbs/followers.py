@@ -32,7 +32,7 @@ class KeyHolder(NamedTuple):
     run: str
     run_state: str
     undo: EffectState | None
-    unsettled: int  # it was to be approved, and nobody settled it: if it is abandoned, it was not called
+    unsettled: int  # it awaited an approval, and no person settled it: if it is abandoned, it was not called
 
     @property
     def is_done(self) -> bool:

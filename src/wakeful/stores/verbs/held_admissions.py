@@ -165,7 +165,7 @@ def decide_run(now: int | None, seq: int, answer: str, by: str) -> Transaction[W
 
 
 def deny_run(now: int | None, seq: int, reason: str) -> Transaction[Woken]:
-    """Deny a run that waits to begin, and withdraw what is still asked about it."""
+    """Deny a run that waits to begin, and withdraw its open approvals."""
     woken: Woken = []
     yield from withdraw_approvals(now, [(seq, reason)])
     for _, _, run in (yield "deny_held_run", [(now, seq, reason, DENIED)]):

@@ -1,5 +1,5 @@
-"""What a judgement is checked against inside the transaction that begins an effect or a run: halts, the policy in force, and the uses
-of counted rules. One query of each kind serves all requests of the transaction.
+"""The checks of a judgement inside the transaction that begins an effect or a run: halts, the policy in force, and the uses of counted
+rules. One query of each kind serves all requests of the transaction.
 
     judged before the transaction, by one version of the policy
           │

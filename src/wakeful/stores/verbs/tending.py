@@ -1,4 +1,4 @@
-"""Open approvals as time passes: more people may answer after an escalation, and a run that nobody agreed to in time is denied."""
+"""Open approvals as time passes: more people may answer after an escalation, and a run that was not approved in time is denied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wakeful.stores.verbs.votes import widened
 @dataclass(slots=True)
 class TendApprovals(Request[int]):
     """Widen the approvals of an app whose escalation is due, and end those about runs whose time is over. Returns how many there were.
-    Any process may do this: each is locked, and looked at again.
+    Any process may do this: each approval is locked and read again.
     """
 
     app: str
@@ -46,7 +46,7 @@ def _tend(now: int | None, request: TendApprovals, row: Sequence[object]) -> Tra
     identifier, agent, seq, kind, question, approvers, escalations, asked_at, due_at, over, rule, owner = row
     if over and kind == "run":
         if (yield "expire_run_approval", [(identifier,)]):
-            request.woken += yield from deny_run(now, seq, f"{rule}: nobody agreed in time")  # type: ignore[arg-type]
+            request.woken += yield from deny_run(now, seq, f"{rule}: not approved in time")  # type: ignore[arg-type]
             yield from resolve_alarms(now, [ask_alarm(request.app, str(agent), str(identifier))], NOT_ANSWERED)
         return
     left = from_json(str(escalations)) if escalations else []
@@ -60,7 +60,7 @@ def _tend(now: int | None, request: TendApprovals, row: Sequence[object]) -> Tra
     wider = to_json(widened(by, more)).decode() if by else None  # anybody stays anybody
     yield "widen_approval", [(identifier, wider, to_json(left).decode() if left else None, min(times, default=None))]
     if more:
-        text = f"{question} (nobody has answered so far: {', '.join(more)} may answer too)"
+        text = f"{question} (no answer so far: {', '.join(more)} may answer too)"
         key = ask_alarm(request.app, str(agent), str(identifier))
         everybody = ", ".join(widened(by, more))
         remind_at = None if due_at is None else int(asked_at) + (int(due_at) - int(asked_at)) * 3 // 4  # type: ignore[call-overload]

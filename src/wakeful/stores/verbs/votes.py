@@ -94,7 +94,7 @@ def vote(
         for voter, said, proved, seen, *_ in votes
         if said == YES and seen == asked and (proved or terms.needed == 1)
     ]
-    if terms.needed > 1:  # a person who has left since, the app or the group, counts no more
+    if terms.needed > 1:  # the yes of a person who has left the app or the group since does not count
         people = people_from((yield "people_of_app", [(terms.app,)]))
         counts = may_count(terms.by, people) if terms.by else people
         agreed = [voter for voter in agreed if voter in counts]
@@ -133,7 +133,7 @@ def may_not_vote(terms: Terms, by: Actor) -> Transaction[VoteRefused | None]:
             words = f"{by.name} is not one of those who may answer it: {', '.join(terms.by)}"
             person = people.get(by.name)
             if person is not None and person.is_away(terms.now):
-                words = f"{by.name} is away, and {person.instead or 'nobody'} answers instead"
+                words = f"{by.name} is away, and {person.instead or 'no other person'} answers instead"
             return VoteRefused("person", words)
     return None
 
