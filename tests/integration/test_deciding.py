@@ -200,6 +200,30 @@ class TestModel:
         assert record["why"] == "no rule matched; model triage-7 chose refuse with confidence 0.8 (seen before)"
         assert "decided by model triage-7, with confidence 0.8: refuse." in told
 
+    async def test_may_give_a_long_reason_with_anything_in_it(self, app: App):
+        """A language model explains itself at length; the question to a person stays readable, and can be stored."""
+        choice = Choice("approve", 0.5, model="m\n" * 500, reason="because\nof \x00 " + "x" * 5000)
+        declare(app, model=Asked(choice), ask="ops")
+        async with working(app) as runtime:
+            run = await go(runtime)
+            assert run["state"] == "waiting"
+            asked = await answer(runtime, "refuse")
+            run = await runtime.reader.run(run["id"])
+            told = await story(runtime, run)
+        assert asked["question"].startswith("Refund it?\n\nNo rule matched; model m ")
+        assert "because of ␀ xxx" in asked["question"]
+        assert len(asked["question"]) < 1500
+        assert len(told) < 4000
+        assert (run["output"], record_of(run)["by"]) == ("refuse", "person")
+
+    @pytest.mark.parametrize("more", [{"model": 7}, {"reason": 7}, {"reason": ["a"]}])
+    async def test_names_itself_and_its_reason_with_texts(self, app: App, more: dict[str, Any]):
+        declare(app, model=Asked(Choice("approve", 0.9, **more)), ask="ops")
+        async with working(app) as runtime:
+            run = await go(runtime)
+        assert run["state"] == "dead"
+        assert f"{next(iter(more))} of a Choice is a text" in run["error"]["message"]
+
     async def test_is_retried_like_a_step_and_asked_once(self, app: App):
         model = Asked(Transient("busy", retry_after="1ms"), Choice("approve", 0.9))
 

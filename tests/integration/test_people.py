@@ -41,6 +41,18 @@ async def story(runtime: Runtime, identifier: str) -> str:
     return "\n".join(told["story"])
 
 
+async def test_a_question_with_a_character_that_no_database_stores(app: App):
+    @app.agent(on("go"), attempts=1)
+    async def ask(run: Run) -> bool:
+        return bool(await run.ask("Refund \0 it?", to="ops", schema=bool))
+
+    async with working(app) as runtime:
+        run = await go(runtime)
+        assert run["state"] == "waiting"
+        (asked,) = (await runtime.reader.approvals(state="open"))["approvals"]
+        assert asked["question"] == "Refund \N{REPLACEMENT CHARACTER} it?"
+
+
 class TestOverHttp:
     async def test_a_question_is_seen_and_answered(self, app: App):
         @app.agent(on("go"))

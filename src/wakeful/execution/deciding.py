@@ -28,7 +28,7 @@ from wakeful.functions.call import call, is_async
 from wakeful.functions.options import DEFAULT_STEP, location, name_of, options_of
 from wakeful.model import Event
 from wakeful.policy.facts import FactValue
-from wakeful.stored_errors import words_of
+from wakeful.stored_errors import storable, words_of
 from wakeful.values import digest_of_arguments, to_text
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 KEY = "run.decide"  # the beginning of the key of its checkpoint
 CONFIDENT = 0.8
 LONGEST_QUESTION = 2_000
+LONGEST_REASON = 1_000  # characters of a model's reason that are recorded and shown
+LONGEST_MODEL = 200
 
 Rule = tuple[str, str] | Callable[["DecideFacts"], str | None]
 Model = Callable[[str, list[str]], "Choice | Awaitable[Choice]"]
@@ -45,7 +47,9 @@ Model = Callable[[str, list[str]], "Choice | Awaitable[Choice]"]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choice of a model, and its confidence from 0 to 1. `model` is its name and version; default: the function's name."""
+    """The choice of a model, and its confidence from 0 to 1. `model` is its name and version; default: the function's name. `reason` is
+    for people; its first 1,000 characters are recorded.
+    """
 
     option: str
     confidence: float
@@ -242,14 +246,18 @@ async def _ask_model(attempt: Attempt, asked: Question, before: str) -> dict[str
     if not is_share(confidence):
         message = f"{asked.what}: model {name} gave the confidence {confidence!r:.80}: it is a number from 0 to 1"
         raise Persistent(message)
-    because = "" if choice.reason is None else f" ({choice.reason})"
+    for field, given in (("model", choice.model), ("reason", choice.reason)):
+        if given is not None and not isinstance(given, str):
+            raise Persistent(f"{asked.what}: model {name}: {field} of a Choice is a text, not {given!r:.80}")
+    version = in_short(choice.model or name, LONGEST_MODEL)
+    because = f" ({in_short(choice.reason, LONGEST_REASON)})" if choice.reason else ""
     sure = confidence >= asked.at_least
     return {
         "answer": option if sure else None,
         "by": "model" if sure else None,
-        "model": choice.model or name,
+        "model": version,
         "confidence": confidence,
-        "why": f"{before}; model {choice.model or name} chose {option} with confidence {confidence:g}{because}"
+        "why": f"{before}; model {version} chose {option} with confidence {confidence:g}{because}"
         + ("" if sure else f", and {asked.at_least:g} is needed"),
     }
 
@@ -298,6 +306,12 @@ def _read_rule(rule: Any, options: Sequence[str], what: str) -> tuple[str, Any]:
 @lru_cache(maxsize=1024)
 def _condition(expression: str) -> RuleExpression:
     return compile_rule(expression, "decide", boolean=True)
+
+
+def in_short(text: str, most: int) -> str:
+    """The text of a model on one line that any database can store, cut to so many characters."""
+    line = " ".join(storable(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def is_share(value: Any) -> bool:

@@ -37,7 +37,7 @@ from wakeful.stores.alarm import Alarm, ask_alarm
 from wakeful.stores.notes import note
 from wakeful.stores.verbs.approvals import Approval, AskPerson
 from wakeful.stores.verbs.waits import EndWait, Wait
-from wakeful.values import digest_of_arguments, to_text
+from wakeful.values import digest_of_arguments, plain, to_text
 
 DAY = 86400 * SECOND
 # The limit of a wait for an event, an answer or another run without a timeout, so that nothing waits for ever.
@@ -245,6 +245,7 @@ async def asked(
         shape = None if reader is None else to_json(reader.json_schema()).decode()
         key, shown, text = _identity(attempt, "ask", (question, to, shape))
         identifier = digest(attempt.id, key)  # a replay or fork asks again
+        question = plain(question)  # its identity stays that of what the handler wrote
         told = {"question": question, "to": to, "approval": identifier}
         step, fresh = _begin(attempt, key, shown, text, told, limit)
         if fresh:
