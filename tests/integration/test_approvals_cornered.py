@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.apps import NewApp, pass_time, the_run, working
-from support.paying import ADA, BOB, EVE, PEOPLE, approvals, begin, declare, policy_of, put_in_force, say, write
+from support.paying import (
+    ADA,
+    BOB,
+    EVE,
+    PEOPLE,
+    approvals,
+    begin,
+    declare,
+    effects,
+    policy_of,
+    put_in_force,
+    say,
+    write,
+)
 from support.stores import query
 from wakeful import NotSent, Operation, Run, action, on, step
 from wakeful.resources.run_steps import step_of
@@ -296,3 +310,33 @@ class TestFamily:
             await pass_time(runtime, "1h")
             assert len(till.paid) == 1
             assert len(await approvals(runtime)) == 1
+
+
+class TestTypes:
+    """Policy judges what the action gets, not how it was written."""
+
+    @pytest.mark.parametrize("amount", ["666", 666.0])
+    async def test_a_denied_value_in_another_form(self, new_app: NewApp, policy: Path, amount: Any):
+        write(policy, "policy: 1\nrules:\n  - {id: never, action: pay, when: arguments.amount == 666, answer: deny}\n")
+        app = new_app(policy=policy)
+        till = declare(app)
+        async with working(app) as runtime:
+            await begin(app, runtime, amount)
+        assert till.paid == []
+        assert till.got[0].startswith("action pay: never: ")
+
+    async def test_an_edit_to_a_denied_value_in_another_form(self, new_app: NewApp, policy: Path):
+        never = "  - {id: never, action: pay, when: arguments.amount == 666, answer: deny}"
+        write(policy, policy_of("{by: [ops], edit: true, within: 4h}", never))
+        app = new_app(policy=policy)
+        till = declare(app)
+        async with working(app) as runtime:
+            await begin(app, runtime)
+            (asked,) = await approvals(runtime)
+            await say(runtime, asked, by=ADA, arguments='{"amount": "666"}')
+            (again,) = await approvals(runtime)
+            assert "policy denies it: never" in again["note"]
+            await say(runtime, again, by=ADA, arguments='{"amount": "120"}')
+            (effect,) = await effects(runtime)
+            assert '"amount":120' in str(effect["executed"]).replace("'", '"').replace(" ", "")
+        assert [amount for _, amount in till.paid] == [120]

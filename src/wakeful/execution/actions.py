@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 Risk = Literal["low", "medium", "high"]
 SHORTEST = SECOND // 1000
+PLAIN = frozenset({str, int, bool, float, type(None)})
 # Actions by name, so that effects that an earlier process left open can be settled. Declarations, not state.
 _declared: dict[str, Action[..., Any]] = {}
 _used: dict[tuple[str | None, str], Action[..., Any]] = {}
@@ -97,6 +98,25 @@ class Action(Generic[P, T]):
         ]
         return arguments, {name: self._read(name, value) for name, value in keywords.items()}
 
+    def as_called(self, name: str, value: Any) -> Any:
+        """A stored argument as JSON of what the function gets: "80" for an int is 80, and "no" for a bool is false. The argument itself if
+        its type cannot be read, or if what was read cannot be written as JSON that is read as the same.
+        """
+        reader = self._parameters.get(name)
+        if reader is None:
+            return value
+        try:
+            found = reader.validate_python(value)
+            if type(found) is type(value) and type(found) in PLAIN:
+                return found
+            for by_alias in (True, False):
+                written = reader.dump_python(found, mode="json", by_alias=by_alias, warnings=False)
+                if _reads_as(reader, written, found):
+                    return written
+        except Exception:  # a user's type may raise anything
+            return value
+        return value
+
     def _read(self, name: str, value: Any) -> Any:
         reader = self._parameters.get(name)
         if reader is None:
@@ -106,6 +126,13 @@ class Action(Generic[P, T]):
         except ValidationError as error:
             message = f"action {self.name}: {name} does not fit: {error.errors(include_url=False)[0]['msg']}"
             raise InvalidData(message) from None
+
+
+def _reads_as(reader: TypeAdapter[Any], written: Any, wanted: Any) -> bool:
+    try:
+        return bool(reader.validate_python(written) == wanted)
+    except ValidationError:
+        return False
 
 
 class Declares(Protocol):

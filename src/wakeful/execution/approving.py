@@ -282,7 +282,8 @@ class Awaiting:
                 f"the value of {hidden} is hidden, and what is shown in its place is no value: leave it out, or give another one",
             )
         try:
-            text = to_text([{"**": {**named, **given}}], what=f"the arguments of {action.name}", passed=True)
+            changed = {name: action.as_called(name, value) for name, value in given.items()}
+            text = to_text([{"**": {**named, **changed}}], what=f"the arguments of {action.name}", passed=True)
             arguments, keywords = action.read(text)
             action.signature.bind(None, *arguments, **keywords)
             if key_of(action, text) != effect.once:

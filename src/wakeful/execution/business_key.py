@@ -50,3 +50,8 @@ def arguments_by_name(action: Action[..., Any], text: str) -> dict[str, Any]:
                 continue
     named |= {parameter.name: value for parameter, value in zip(parameters, stored, strict=False)}
     return named | keywords
+
+
+def arguments_as_called(action: Action[..., Any], text: str) -> dict[str, Any]:
+    """The arguments by parameter, as the action gets them: a rule that denies 666 denies "666" for an int too."""
+    return {name: action.as_called(name, value) for name, value in arguments_by_name(action, text).items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.business_key import arguments_by_name
+from wakeful.execution.business_key import arguments_as_called
 from wakeful.model import Effect
 from wakeful.policy.facts import EffectFacts
 from wakeful.policy.grants import may_ask, that_apply
@@ -27,5 +27,5 @@ async def with_grants(
         return judgement
     if not facts.run:  # without a policy file, nothing has asked for these yet
         run = {"id": attempt.id, "attempt": attempt.number, "agent": attempt.agent}
-        facts = replace(facts, by_name=arguments_by_name(action, effect.called_with), run=run)
+        facts = replace(facts, by_name=arguments_as_called(action, effect.called_with), run=run)
     return replace(judgement, grants=that_apply(found, facts))

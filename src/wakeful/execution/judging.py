@@ -8,7 +8,7 @@ from typing import Any
 
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.business_key import arguments_by_name
+from wakeful.execution.business_key import arguments_as_called
 from wakeful.execution.facts import known_facts
 from wakeful.functions.call import CHECK_LIMIT, call
 from wakeful.model import Effect
@@ -49,7 +49,7 @@ def facts_of(attempt: Attempt, action: Action[..., Any], effect: Effect, *, name
         return facts
     return replace(
         facts,
-        by_name=arguments_by_name(action, effect.called_with),
+        by_name=arguments_as_called(action, effect.called_with),
         run={"id": attempt.id, "attempt": attempt.number, "agent": attempt.agent},
     )
 

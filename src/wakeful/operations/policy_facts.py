@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import from_json
 
 from wakeful.errors import NotFound
-from wakeful.execution.business_key import arguments_by_name
+from wakeful.execution.business_key import arguments_as_called
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.model import Event
 from wakeful.policy.decide import DEFAULT_RULES, AdmissionFacts, EffectFacts, Rule
@@ -77,7 +77,7 @@ def effect_facts(one: EffectToJudge, code: Declared | None) -> Rebuilt:
         one.action,
         UNKNOWN_RISK if action is None else action.options.risk,
         one.arguments,
-        keywords if action is None else arguments_by_name(action, one.arguments),
+        keywords if action is None else arguments_as_called(action, one.arguments),
         run={"id": one.run, "attempt": one.attempt, "agent": one.agent},
     )
     return Rebuilt(facts, tuple(lacks))
