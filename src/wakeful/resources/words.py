@@ -65,16 +65,22 @@ class Look:
         return ago(text, self.now)
 
     def short(self, identifier: str) -> str:
-        """A prefix of a run's id, which every command accepts; the whole id if output is piped. A repeated run keeps its
-        number: 3f2a91c04d.1.
-        """
-        root, dot, generation = identifier.partition(".")
-        return identifier if self.piped else f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
+        return identifier if self.piped else prefix(identifier)
 
     def short_delivery(self, identifier: str) -> str:
-        """As `short`, for a delivery: a prefix of its run's id, a dash, and a prefix of its own."""
-        root, _, own = identifier.partition("-")
-        return identifier if self.piped else f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"
+        return identifier if self.piped else delivery_prefix(identifier)
+
+
+def prefix(identifier: str) -> str:
+    """A prefix of a run's id, which every command accepts. A repeated run keeps its number: 3f2a91c04d.1."""
+    root, dot, generation = identifier.partition(".")
+    return f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
+
+
+def delivery_prefix(identifier: str) -> str:
+    """As `prefix`, for a delivery: a prefix of its run's id, a dash, and a prefix of its own."""
+    root, _, own = identifier.partition("-")
+    return f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"
 
 
 def plain(text: Any) -> str:

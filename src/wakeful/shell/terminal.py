@@ -14,16 +14,17 @@ from rich.text import Text
 from wakeful.escaping import escaped
 from wakeful.redaction import redact
 from wakeful.resources.words import (
-    SHOWN_AFTER_THE_DASH,
     SHOWN_OF_AN_ID,
     ago,
     clock_time,
     cut,
+    delivery_prefix,
     in_json,
     moment,
     now,
     plain,
     plain_lines,
+    prefix,
     roughly,
     took,
     whole_json,
@@ -194,14 +195,10 @@ def value(thing: Any, room: int | None = None) -> str:
 
 
 def short(identifier: str, out: Console) -> str:
-    """The beginning of a run's id, which every command accepts; the whole id when piped. A replayed run keeps its
-    number: 3f2a91c04d.1.
-    """
-    root, dot, generation = identifier.partition(".")
-    return identifier if is_piped(out) else f"{root[:SHOWN_OF_AN_ID]}{dot}{generation}"
+    """A prefix of a run's id; the whole id when piped."""
+    return identifier if is_piped(out) else prefix(identifier)
 
 
 def short_delivery(identifier: str, out: Console) -> str:
-    """As `short`: the beginning of the run's id, a dash, and the beginning of the delivery's own."""
-    root, _, own = identifier.partition("-")
-    return identifier if is_piped(out) else f"{root[:SHOWN_OF_AN_ID]}-{own[:SHOWN_AFTER_THE_DASH]}"
+    """A prefix of a delivery's id; the whole id when piped."""
+    return identifier if is_piped(out) else delivery_prefix(identifier)

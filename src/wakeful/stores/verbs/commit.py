@@ -16,6 +16,7 @@ from wakeful.stores.request import Audit, ByPerson, Heard, OfRun, Ready, stands_
 from wakeful.stores.tampered import effect_to_settle, held_for_tampering, how_to_go_on
 from wakeful.stores.transaction import Count, Transaction
 from wakeful.stores.verbs.editing import MEANWHILE, EditedOutput, edit_output, output_to_edit
+from wakeful.stores.verbs.effects import first_columns
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import went_well
 from wakeful.stores.verbs.held import HeldRun, note_held, resolve_held
@@ -316,22 +317,9 @@ def _delivery_row(now: int | None, request: CommitRun, delivery: Any) -> tuple[o
 
 
 def _staged_row(now: int | None, request: CommitRun, number: int) -> tuple[Any, ...]:
-    claim, effect = request.claim, request.effects[number]
-    return (
-        now,
-        effect.id,
-        claim.root,
-        claim.seq,
-        claim.token,
-        request.app,
-        claim.agent,
-        effect.action,
-        effect.reference,
-        effect.safety,
-        effect.arguments,
-        effect.attempt,
-        effect.position,
-    )
+    effect = request.effects[number]
+    columns = first_columns(now, request.claim, request.app, effect)
+    return (*columns, effect.arguments, effect.attempt, effect.position)
 
 
 def _held_row(now: int | None, request: CommitRun) -> tuple[object, ...]:

@@ -390,19 +390,15 @@ def _staged_row(now: int | None, request: OpenEffect, effect: Effect) -> tuple[o
     return (*begins, effect.rule, effect.policy)
 
 
+def first_columns(now: int | None, claim: Claim, app: str, effect: Effect) -> tuple[object, ...]:
+    """The beginning of the row of every new effect."""
+    of_run = (claim.root, claim.seq, claim.token, app, claim.agent)
+    return (now, effect.id, *of_run, effect.action, effect.reference, effect.safety)
+
+
 def _new_row(now: int | None, request: OpenEffect, effect: Effect) -> tuple[object, ...]:
-    claim = request.claim
     return (
-        now,
-        effect.id,
-        claim.root,
-        claim.seq,
-        claim.token,
-        request.app,
-        claim.agent,
-        effect.action,
-        effect.reference,
-        effect.safety,
+        *first_columns(now, request.claim, request.app, effect),
         effect.state,
         effect.reason,
         opening(effect),

@@ -32,6 +32,7 @@ from wakeful.stores.verbs.effects import (
     count_grants,
     decided,
     effect_of,
+    first_columns,
     judged_of,
     save_effects,
     store_decisions,
@@ -200,18 +201,8 @@ def place_of(request: OpenOnce | SaveOnce) -> Place:
 
 
 def _row(now: int | None, request: OpenOnce, effect: Effect) -> tuple[object, ...]:
-    claim = request.claim
     return (
-        now,
-        effect.id,
-        claim.root,
-        claim.seq,
-        claim.token,
-        request.app,
-        claim.agent,
-        effect.action,
-        effect.reference,
-        effect.safety,
+        *first_columns(now, request.claim, request.app, effect),
         effect.state,
         effect.reason,
         effect.arguments,
