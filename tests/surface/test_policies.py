@@ -111,3 +111,21 @@ async def test_diff(member: Member):
         wrong = await http.post("/v1/policy/diff", json={"old": "policy: 2", "new": new})
         assert (wrong.status_code, wrong.json()["field"]) == (422, "old")
         assert (await http.post("/v1/policy/diff", json={"old": old, "new": new, "since": "x"})).status_code == 400
+
+
+async def test_a_policy_of_several_files(store: DatabaseStore):
+    await accept(store, an_arrival("1"))  # makes the app known
+    more = {"team.yaml": "policy: 1\nrules: [{id: never, action: pay, answer: deny}]"}
+    async with http_over(store) as http:
+        found = (await http.post("/v1/policy/check", json={"text": POLICY, "more": more})).json()
+        assert (found["rules"], found["code"]) == (3, False)
+        done = await http.post("/v1/policy/apply", json={"text": POLICY, "more": more})
+        assert done.status_code == 200
+        shown = (await http.get(f"/v1/policy/{done.json()['version']}")).json()
+        assert [one["name"] for one in shown["files"]] == ["policy.yaml", "team.yaml"]
+        refused = await http.post("/v1/policy/apply", json={"text": POLICY})
+        assert refused.status_code == 409
+        assert refused.json()["type"].endswith("policy-leaves-files-out")
+        assert (await http.post("/v1/policy/apply", json={"text": POLICY, "only": True})).json()["changed"]
+        wrong = await http.post("/v1/policy/apply", json={"text": POLICY, "more": [1]})
+        assert (wrong.status_code, wrong.json()["field"]) == (400, "more")

@@ -1,4 +1,4 @@
-"""Policies of apps as operators see them: reading a text, and which app is meant."""
+"""Policies of apps as operators see them: the names that a text may have, and which app is meant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wakeful.errors import NotFound, did_you_mean
 from wakeful.execution.actions import parameters_by_action
-from wakeful.policy.text import Known, Policy, read_policy
+from wakeful.policy.text import Known
 from wakeful.stores.known import known_apps
 from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.verbs.persons import people_of
@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from wakeful.operations.declared import Declared
 
 Groups = Mapping[str, Collection[str]]  # of each person
-
-
-def read_text(text: str, file: str, known: Known | None = None) -> Policy:
-    """The policy of one file. PolicyError lists all its mistakes."""
-    return read_policy([(file, text)], known)
 
 
 def known_by(code: Declared | None, people: Groups | None) -> Known:

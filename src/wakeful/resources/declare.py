@@ -102,6 +102,7 @@ class Show:
         None  # `told(desk, one)`: instead of `lines`, if that takes further reads
     )
     bare: bool = False  # on the command line, a missing key lists everything
+    usual: bool = False  # on the command line, a missing key means the usual one: `find` gets ""
     raw: Callable[..., Awaitable[bytes]] | None = None  # `raw(desk, one)`: the bytes that --raw FILE writes
     hidden: bool = False  # used only to find the target of verbs; has no path and no command
 

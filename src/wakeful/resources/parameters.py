@@ -17,17 +17,19 @@ class Typed(str):
 
 
 class FileText(str):
-    """The text of a file that was named on the command line."""
+    """The text of a file that was named on the command line, and the files that were named after it."""
 
     name: str
     folder: str
+    more: tuple[FileText, ...]
 
-    __slots__ = ("folder", "name")
+    __slots__ = ("folder", "more", "name")
 
     def __new__(cls, text: str, name: str, folder: str = ".") -> Self:
         made = super().__new__(cls, text)
         made.name = name
         made.folder = folder
+        made.more = ()
         return made
 
 
@@ -72,6 +74,7 @@ class Param:
     shell_only: bool = False  # not over HTTP
     file: bool = False  # a file with JSON, or - for standard input; passed as `FromFile`
     content: bool = False  # on the command line a file, or - for standard input: its text is passed, as `FileText`
+    several: bool = False  # positional, with content, the last one: further words are files too (`FileText.more`)
     or_word: bool = False  # with content: a word that names no file is passed as it is
     shape: str | None = None  # JSON type in the OpenAPI document: "object"
     alone: str | None = None  # the command line's message if it is given with a bulk selection but is for one item

@@ -9,26 +9,31 @@ apply    put a policy file in force: once it returns, no effect begins that was 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
 
 from typing_extensions import TypedDict
 
 from wakeful.errors import NotFound
-from wakeful.operations.policing import app_meant, groups_in_force, known_by, read_text
+from wakeful.operations.policing import app_meant, groups_in_force, known_by
 from wakeful.policy.people import PeopleError
-from wakeful.policy.text import Known, PolicyError
+from wakeful.policy.text import Known, PolicyError, read_policy
 from wakeful.resources import older, policy_cases, policy_diff, policy_explain
 from wakeful.resources.declare import Column, Listing, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
 from wakeful.resources.fields import About, Count, Flag, Moment
 from wakeful.resources.parameters import FileText, OfApp, Param
 from wakeful.resources.people import people_refused, read_people_text
-from wakeful.resources.refusals import Ambiguous, Refused
+from wakeful.resources.refusals import Ambiguous, Refused, Unfit
 from wakeful.resources.words import Look, clock_time, line, number, plain, plain_lines
 from wakeful.stores.verbs.policies import ApplyPolicy, policy_in_force, policy_texts
 
 SHOWN_OF_A_VERSION = 10
 SHORTEST = 4
+
+
+WithCode = Annotated[bool, About("Whether names of agents, actions and parameters were checked against the app's code")]
+UNCHECKED = "; names of agents and actions were not checked: --app APP checks them"
 
 
 class Policy(TypedDict):
@@ -60,6 +65,7 @@ class PolicyChecked(TypedDict):
 
     version: str
     rules: Count
+    code: WithCode
 
 
 class PolicyInForce(TypedDict):
@@ -69,6 +75,7 @@ class PolicyInForce(TypedDict):
     version: str
     before: str | None
     changed: Annotated[bool, About("false: this text was already in force")]
+    code: WithCode
 
 
 class PolicyPlan(TypedDict):
@@ -79,11 +86,32 @@ class PolicyPlan(TypedDict):
     before: Annotated[str | None, About("The version in force now")]
     rules: Count
     seen: Annotated[bool, About("Whether this text was in force before")]
+    code: WithCode
 
 
 Text = Annotated[
     str,
-    Param("the policy file", about="the text of the policy, as YAML", metavar="FILE", positional=True, content=True),
+    Param(
+        "the policy file; or several files that all hold",
+        about="the text of the policy, as YAML",
+        metavar="FILE",
+        positional=True,
+        content=True,
+        several=True,
+    ),
+]
+More = Annotated[
+    Any,
+    Param(
+        "further files of the policy, which all hold: an object of their texts, by name", http_only=True, shape="object"
+    ),
+]
+Only = Annotated[
+    bool,
+    Param(
+        "apply these files only, if the policy in force has further ones",
+        about="also leave out files of the policy in force",
+    ),
 ]
 File = Annotated[str, Param("name of the file in messages", http_only=True)]
 PeopleFile = Annotated[
@@ -102,13 +130,18 @@ async def policies(desk: Desk, *, app: OfApp = None) -> list[Policy]:
 
 
 async def find(desk: Desk, version: str, *, app: OfApp = None) -> PolicyDetail | None:
-    """One version by its digest or the beginning of it. Raises Ambiguous or NotFound if several match."""
+    """One version by its digest or the beginning of it; "" is the one in force. Raises Ambiguous or NotFound if several match."""
     found = [one for one in await policies(desk, app=app) if one["version"].startswith(version)]
-    if len(version) < SHORTEST or not found:
+    if not version:
+        found = [one for one in found if one["active"]]
+        if not found:
+            raise NotFound("no policy is in force")
+    elif len(version) < SHORTEST or not found:
         return None
     if len({one["app"] for one in found}) > 1:
         apps = " and ".join(sorted({one["app"] for one in found}))
-        raise Ambiguous(f"policy {version} is in several apps ({apps})", "app")
+        what = f"policy {version} is" if version else "policies are in force"
+        raise Ambiguous(f"{what} in several apps ({apps})", "app")
     if len(found) > 1:
         message = f"{version} matches more than one version: give more characters"
         raise NotFound(message)
@@ -124,18 +157,30 @@ async def known(desk: Desk, **_: Any) -> list[str]:
 
 
 async def check(
-    desk: Desk, *, text: Text, people: PeopleFile = None, app: OfApp = None, file: File = "policy.yaml"
+    desk: Desk,
+    *,
+    text: Text,
+    people: PeopleFile = None,
+    app: OfApp = None,
+    file: File = "policy.yaml",
+    more: More = None,
 ) -> PolicyChecked:
-    policy = read(text, file, await known_names(desk, people, app))
-    return PolicyChecked(version=policy.version, rules=len(policy.rules))
+    code = code_of(desk, app)
+    policy = read(files_given(text, file, more), await known_names(desk, code, people, app))
+    return PolicyChecked(version=policy.version, rules=len(policy.rules), code=code is not None)
 
 
-async def known_names(desk: Desk, people: str | None, app: str | None) -> Known:
+def code_of(desk: Desk, app: str | None) -> Any:
+    """The code of the app that is meant: of --app, or of the server; None if it is not loaded here."""
+    code = None if desk.code is None else desk.code.agents
+    return code if code is not None and app in {None, code.name} else None
+
+
+async def known_names(desk: Desk, code: Any, people: str | None, app: str | None) -> Known:
     """The names to check against: people of the given file, of the app's code (--app), or of the store."""
-    code = desk.code.agents if desk.code is not None and desk.by.way == "cli" else None
     if people is not None:
         return known_by(code, read_people_text(people, "people.yaml").groups)
-    if code is not None:
+    if code is not None and desk.by.way == "cli":
         try:
             found = code.people
         except PeopleError as error:
@@ -143,24 +188,59 @@ async def known_names(desk: Desk, people: str | None, app: str | None) -> Known:
         return known_by(code, {} if found is None else found.groups)
     if app is None and desk.by.way == "cli":
         return Known()
-    return known_by(None, await groups_in_force(desk.reads, await meant_by(desk, app)))
+    return known_by(code, await groups_in_force(desk.reads, await meant_by(desk, app)))
 
 
-async def apply(desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml") -> PolicyInForce:
-    meant = await meant_by(desk, app)
-    policy = read(text, file, Known(people=await groups_in_force(desk.reads, meant)))
-    done = await desk.store.do(
-        ApplyPolicy(meant, policy.version, [(file_of(text, file), str(text))], by=desk.by, note=desk.note)
+async def apply(
+    desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml", more: More = None, only: Only = False
+) -> PolicyInForce:
+    given = await readied(desk, text, app, file, more, only=only)
+    done = await desk.store.do(ApplyPolicy(given.app, given.policy.version, given.texts, by=desk.by, note=desk.note))
+    return PolicyInForce(app=given.app, version=done.version, before=done.before, changed=done.changed, code=given.code)
+
+
+async def plan(
+    desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml", more: More = None, only: Only = False
+) -> PolicyPlan:
+    given = await readied(desk, text, app, file, more, only=only)
+    version = given.policy.version
+    return PolicyPlan(
+        app=given.app,
+        version=version,
+        before=given.before,
+        rules=len(given.policy.rules),
+        seen=bool(await policy_texts(desk.reads.database, given.app, version)),
+        code=given.code,
     )
-    return PolicyInForce(app=meant, version=done.version, before=done.before, changed=done.changed)
 
 
-async def plan(desk: Desk, *, text: Text, app: OfApp = None, file: File = "policy.yaml") -> PolicyPlan:
+class Readied(NamedTuple):
+    """A policy that may be applied. `code`: its names were checked against the code of the app."""
+
+    app: str
+    texts: list[tuple[str, str]]
+    policy: Any
+    before: str | None
+    code: bool
+
+
+async def readied(desk: Desk, text: str, app: str | None, file: str, more: Any, *, only: bool) -> Readied:
+    """Read the files. Refused for mistakes, and for a file of the policy in force that would be left out unless `only` such are meant."""
     meant = await meant_by(desk, app)
-    policy = read(text, file, Known(people=await groups_in_force(desk.reads, meant)))
+    code = code_of(desk, meant)
+    texts = files_given(text, file, more)
+    policy = read(texts, known_by(code, await groups_in_force(desk.reads, meant)))
     before = await policy_in_force(desk.reads.database, meant)
-    seen = bool(await policy_texts(desk.reads.database, meant, policy.version))
-    return PolicyPlan(app=meant, version=policy.version, before=before, rules=len(policy.rules), seen=seen)
+    held = [] if before is None else [name for name, _ in await policy_texts(desk.reads.database, meant, before)]
+    missing = sorted(set(held) - {name for name, _ in texts})
+    if len(held) > 1 and missing and not only:
+        raise Refused(
+            f"the policy in force has {number(len(held), 'file')}, and {' and '.join(missing)} would be left out: give all of them, "
+            "or --only",
+            kind="policy-leaves-files-out",
+            title="A file of the policy in force would be left out",
+        )
+    return Readied(meant, texts, policy, before, code is not None)
 
 
 async def meant_by(desk: Desk, app: str | None) -> str:
@@ -169,10 +249,10 @@ async def meant_by(desk: Desk, app: str | None) -> str:
     return await app_meant(desk.reads, app or own)
 
 
-def read(text: str, file: str, known: Known | None = None) -> Any:
+def read(texts: Sequence[tuple[str, str]], known: Known | None = None) -> Any:
     """The policy, or Refused with all its mistakes."""
     try:
-        return read_text(text, file_of(text, file), known)
+        return read_policy(texts, known)
     except PolicyError as error:
         raise Refused(
             "; ".join(error.problems),
@@ -185,9 +265,15 @@ def read(text: str, file: str, known: Known | None = None) -> Any:
         ) from None
 
 
-def file_of(text: str, file: str) -> str:
-    """The name of the file for messages: the command line knows it."""
-    return text.name if isinstance(text, FileText) else file
+def files_given(text: str, file: str, more: Any) -> list[tuple[str, str]]:
+    """The name and the text of each file. The command line knows the names."""
+    if isinstance(text, FileText):
+        return [(one.name, str(one)) for one in (text, *text.more)]
+    further = {} if more is None else more
+    if not isinstance(further, dict) or not all(isinstance(one, str) for one in further.values()):
+        message = "more: give an object of texts, by the names of the files"
+        raise Unfit(message, "more", typed=message)
+    return [(file, text), *further.items()]
 
 
 async def apps_of(desk: Desk, *, app: str | None = None, **_: Any) -> list[str]:
@@ -199,24 +285,27 @@ def short(version: str | None) -> str:
     return "none" if version is None else version[:SHOWN_OF_A_VERSION]
 
 
+def unchecked(*, code: bool) -> str:
+    return "" if code else UNCHECKED
+
+
 def checked(one: PolicyChecked) -> str:
-    return f"policy {short(one['version'])}: {number(one['rules'], 'rule')}, no mistakes"
+    return f"policy {short(one['version'])}: {number(one['rules'], 'rule')}, no mistakes{unchecked(code=one['code'])}"
 
 
 def applied(one: PolicyInForce) -> str:
+    told = f"app {plain(one['app'])}: policy {short(one['version'])}"
     if not one["changed"]:
-        return f"app {plain(one['app'])}: policy {short(one['version'])} was already in force"
-    return f"app {plain(one['app'])}: policy {short(one['version'])} is in force; before: {short(one['before'])}"
+        return f"{told} was already in force{unchecked(code=one['code'])}"
+    return f"{told} is in force; before: {short(one['before'])}{unchecked(code=one['code'])}"
 
 
 def planned(one: PolicyPlan) -> str:
+    told, doubt = f"app {plain(one['app'])}: policy {short(one['version'])}", unchecked(code=one["code"])
     if one["before"] == one["version"]:
-        return f"app {plain(one['app'])}: policy {short(one['version'])} is already in force"
+        return f"{told} is already in force{doubt}"
     again = ", which was in force before" if one["seen"] else ""
-    return (
-        f"app {plain(one['app'])}: policy {short(one['version'])} ({number(one['rules'], 'rule')}){again} would replace "
-        f"{short(one['before'])}"
-    )
+    return f"{told} ({number(one['rules'], 'rule')}){again} would replace {short(one['before'])}{doubt}"
 
 
 def shown(one: PolicyDetail, look: Look) -> Printed:
@@ -256,7 +345,7 @@ RESOURCE = Resource(
             Column("by", flexible=True),
         ),
     ),
-    show=Show(find=find, summary="show one version with its text", lines=shown),
+    show=Show(find=find, summary="show one version with its text", lines=shown, usual=True),
     readings=(policy_explain.READING,),
     verbs=(
         Verb(
@@ -285,8 +374,9 @@ RESOURCE = Resource(
             danger="some",
             guarded="change a policy",
             apps=apps_of,
-            statuses=("404", "422"),
+            code="check names of agents and actions against the code",
+            statuses=("404", "409", "422"),
         ),
     ),
-    takes="policy takes list, show and a VERSION, check, test or apply and a FILE, explain and an ID, or diff OLD NEW, like: wakeful policy apply policy.yaml",
+    takes="policy takes list, show and perhaps a VERSION, check or apply and one or more FILEs, test and a FILE, explain and an ID, or diff OLD NEW, like: wakeful policy apply policy.yaml",
 )

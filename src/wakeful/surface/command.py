@@ -197,8 +197,10 @@ def parser_of(
 
 def positionals_of(resource: Resource, offer: Offer) -> list[str]:
     names = [f"{resource.typed}{'…' if offer.several else ''}"] if offer.of_one else []
-    named = [f"[{one}]" if offer.bulk is not None else one for one in names]
-    named += [one.metavar if one.needed else f"[{one.metavar}]" for one in offer.positionals]
+    named = [f"[{one}]" if offer.bulk is not None or offer.usual else one for one in names]
+    for one in offer.positionals:
+        metavar = f"{one.metavar}…" if one.param.several else one.metavar
+        named.append(metavar if one.needed else f"[{metavar}]")
     if offer.verb is None or offer.verb.needs_app != "yes":
         return named
     return ["[APP]", *named] if offer.verb.app_first else [*named, "[APP]"]
@@ -372,8 +374,10 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
     code = getattr(arguments, "code", None)
     keys = tuple(words) if offer.several else ()
     words = words[:1] if offer.several else words
-    least = offer.of_one + sum(one.needed for one in offer.positionals)
+    least = offer.needs_key + sum(one.needed for one in offer.positionals)
     most = offer.of_one + len(offer.positionals)
+    if any(one.param.several for one in offer.positionals):
+        most = max(most, len(words))
     if offer.bulk is not None and offer.bulk.wrong is not None:
         if (message := offer.bulk.wrong(words, given)) is not None:
             raise UsageError(message)
@@ -391,6 +395,8 @@ def asked_of(resource: Resource, offer: Offer, arguments: argparse.Namespace) ->
             given[one.name] = spoken(one, word)
         except ValueError as error:
             raise UsageError(f"{resource.spoken}: {one.metavar}: {error}") from None
+        if one.param.several:
+            given[one.name].more = tuple(content_of(further) for further in words[len(offer.positionals) :])
     kind = None if offer.bulk is None else kind_of(resource, offer, offer.bulk, key, typed)
     if kind is not None and key is not None and not kind.beside_key:
         refuse_choice(resource, offer, given, arguments)

@@ -32,10 +32,16 @@ class Offer:
     verb: Verb | None = None
     reading: Reading | None = None
     code: str | None = None  # what --app APP is for
+    usual: bool = False  # on the command line, a missing key means the usual item
 
     @property
     def bulk(self) -> Bulk | None:
         return None if self.verb is None else self.verb.bulk
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the command line needs a key."""
+        return self.of_one and not self.usual
 
     @property
     def several(self) -> bool:
@@ -79,7 +85,7 @@ def _offers(resource: Resource) -> Iterator[Offer]:
     if listing is not None:
         yield Offer("list", "list", "list", listing.summary, of_one=False, takes=parameters_of(listing.read))
     if show is not None and not show.hidden:
-        yield Offer("show", "show", "show", show.summary, of_one=True, which=which)
+        yield Offer("show", "show", "show", show.summary, of_one=True, which=which, usual=show.usual)
     for one in resource.readings:
         yield Offer(
             one.name,
