@@ -388,6 +388,30 @@ async def test_a_state_that_there_is_not_is_refused():
 
 
 class TestPeople:
+    async def test_a_held_output_is_returned_and_released(self):
+        app = App("app")
+
+        @app.agent(on("go"), checks=[lambda text: "!" not in text], deliver="log")
+        async def write(run: Run) -> str:
+            return f"HELP! {[one.text for one in run.remarks]}"
+
+        async with World(app) as world:
+            receipt = await world.emit("go")
+            await world.drain()
+            assert (await world.run(receipt))["state"] == "held"
+            assert world.messages() == []
+            await world.give_back(receipt, "calmer")
+            await world.drain()
+            assert (await world.run(receipt))["output"] == "HELP! ['calmer']"
+            await world.release(receipt)
+            await world.drain()
+            assert [one.body for one in world.messages()] == ["HELP! ['calmer']"]
+            for decide in (world.release(receipt), world.give_back(receipt, "late")):
+                with pytest.raises(NotFound, match="is done: only a held output can be re"):
+                    await decide
+            with pytest.raises(NotFound, match=r"run nothing does not exist: world.runs\(state='held'\)"):
+                await world.release("nothing")
+
     async def test_approvals_are_listed_and_answered(self):
         app = App("app")
 

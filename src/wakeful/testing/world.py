@@ -15,27 +15,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from wakeful.clock import Duration, Microseconds, VirtualClock, duration
-from wakeful.errors import ConfigError, InvalidData, NotFound, did_you_mean
+from wakeful.errors import ConfigError, NotFound, did_you_mean
 from wakeful.execution.actions import Action
 from wakeful.execution.attempt import TURNS_BEFORE_LEAVING
 from wakeful.functions.call import call
 from wakeful.intake.cloudevents import new_event
 from wakeful.model import RUN_STATES, ApprovalState, DeliveryState, EffectState, Event, Receipt
-from wakeful.operations.results import unfit_result
 from wakeful.output.channels.base import Channel, Message
 from wakeful.output.channels.event import EventChannel
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Probe
 from wakeful.stores.known import next_wake
-from wakeful.stores.request import Actor
 from wakeful.stores.verbs.alarms import first_to_tell
 from wakeful.stores.verbs.circuits import circuits_of
 from wakeful.stores.verbs.processes import BuryProcess, other_processes
 from wakeful.stores.verbs.schedules import next_schedule
-from wakeful.stores.verbs.settling import SettleEffect
+from wakeful.testing import held
 from wakeful.testing.answers import store_answer
 from wakeful.testing.deeds import Deeds
 from wakeful.testing.fakes import NOTHING, Fake, ignore, refuse_for_channel
@@ -293,40 +291,23 @@ class World:
         does not fit the action's return type.
         """
         text = None if result is None else to_text(result, what="the result")
-        await self._settle(effect, "confirmed", text)
+        await held.settle(self.runtime.store, effect, "confirmed", text)
 
     async def repeat(self, effect: Mapping[str, Any] | str) -> None:
         """Settle a held effect as not done, to be called again."""
-        await self._settle(effect, "retrying")
+        await held.settle(self.runtime.store, effect, "retrying")
 
     async def abandon(self, effect: Mapping[str, Any] | str) -> None:
         """Settle a held effect as not done, never to be called."""
-        await self._settle(effect, "abandoned")
+        await held.settle(self.runtime.store, effect, "abandoned")
 
-    async def _settle(
-        self,
-        effect: Mapping[str, Any] | str,
-        state: Literal["confirmed", "retrying", "abandoned"],
-        result: str | None = None,
-    ) -> None:
-        identifier = effect if isinstance(effect, str) else str(effect["id"])
-        settled = await self.runtime.store.do(
-            SettleEffect(
-                identifier,
-                state,
-                result=result,
-                refuse=unfit_result,
-                by=Actor("a test", "worker"),
-                note="said in a test",
-            )
-        )
-        if settled is not None and settled.refused is not None:
-            message = f"effect {identifier} of {settled.effect.action}: {settled.refused.partition(': give it')[0]}"
-            raise InvalidData(message)
-        if settled is None or not settled.first:
-            found = "does not exist" if settled is None else f"is {settled.effect.state} and not held"
-            message = f"effect {identifier} {found}: world.effects(state='held') lists the held ones"
-            raise NotFound(message)
+    async def release(self, which: Which) -> None:
+        """Release a held output as it is, as `wakeful release` does. Its messages and staged effects leave at the next drain."""
+        await held.release(self.runtime.store, identify(which))
+
+    async def give_back(self, which: Which, remark: str) -> None:
+        """Return a held output, as `wakeful return` does. The handler runs again at the next drain, with `run.remarks`."""
+        await held.give_back(self.runtime.store, identify(which), remark)
 
     async def approvals(self, *, state: str | None = "open") -> list[dict[str, Any]]:
         """The approvals that runs asked for, oldest first; `state=None` for those of all states."""
