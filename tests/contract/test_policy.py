@@ -341,3 +341,27 @@ class TestTwoProcesses:
         await applying
         with pytest.raises(PolicyMoved):
             await open_effect(first, claim, Judgement(ALLOW), "late")
+
+    async def test_apply_waits_for_a_retry_that_is_being_stored(self, stores: OpenStore, postgres_url: str):
+        """Once `apply` has returned, no effect is called again by the version before."""
+        first, second = await join(await stores(postgres_url)), await join(await stores(postgres_url))
+        claim = await a_claim(first)
+        effect = await open_effect(first, claim, Judgement(ALLOW))
+        assert isinstance(effect, Effect)
+        await first.store.do(SaveEffect(claim, replace(effect, state="retrying")))
+        again = SaveEffect(claim, replace(effect, tries=2), Judgement(ALLOW))
+        connection = await asyncpg.connect(postgres_url)
+        try:
+            async with connection.transaction():
+                await connection.execute("lock table wakeful_effect in share mode")
+                calling = asyncio.create_task(first.store.do(again))
+                await waiting_for_a_lock(postgres_url, like="%update wakeful_effect%")
+                applying = asyncio.create_task(apply(second.store, "one"))
+                await waiting_for_a_lock(postgres_url, like="%pg_advisory_xact_lock(%")
+                assert not applying.done()
+        finally:
+            await connection.close()
+        assert await calling is None
+        await applying
+        with pytest.raises(PolicyMoved):
+            await first.store.do(SaveEffect(claim, replace(effect, tries=3), Judgement(ALLOW)))

@@ -166,6 +166,20 @@ class TestFiles:
             assert await alarms_of(runtime) == ["policy/app"]
         assert (run["state"], calls) == ("denied", [])
 
+    async def test_its_alarm_ends_when_a_person_puts_the_older_text_in_force(self, new_app: NewApp, policy: Path):
+        app = new_app(policy=policy)
+        declare(app)
+        async with working(app) as runtime:
+            await put_in_force(runtime, NO_POSTS)
+        again = new_app(policy=policy)
+        declare(again)
+        async with working(again) as runtime:
+            await runtime.drain()
+            assert await alarms_of(runtime) == ["policy/app"]
+            await put_in_force(runtime, ALLOW_ALL)
+            await runtime.policy_files.run_once()
+            assert await alarms_of(runtime) == []
+
     async def test_an_unknown_name_is_refused_with_a_guess(self, new_app: NewApp, policy: Path):
         write(policy, "policy: 1\nrules:\n  - {id: a, agent: agnet, answer: allow}\n")
         app = new_app(policy=policy)

@@ -98,6 +98,7 @@ class PolicyFiles(Service):
         self._people = people
         # The texts that were refused or stored last. A text that met an outage of the store is not among them: it is stored later.
         self._done: tuple[list[tuple[str, str]], object] | None = None
+        self._version: str | None = None  # of the files; None: they were refused
         self._told: str | None = None
 
     async def begin(self) -> None:
@@ -117,7 +118,8 @@ class PolicyFiles(Service):
             await self._apply()
         except ConfigError as error:
             self._tell(str(error))
-        await self._policies.look()
+        if await self._policies.look() and self._told is not None and self._policies.version == self._version:
+            await self._resolve()  # a person put the older text of these files in force
         return LOOK_EVERY if self._files or self._policies.version is not None else None
 
     async def _apply(self) -> None:
@@ -130,8 +132,9 @@ class PolicyFiles(Service):
         try:
             policy = await asyncio.to_thread(read_policy, texts, self._known())  # thousands of rules take seconds
         except ConfigError:
-            self._done = found
+            self._done, self._version = found, None
             raise
+        self._version = policy.version
         applied = await self._store.do(
             ApplyPolicy(self._app, policy.version, texts, only_unseen=True, by=Actor("policy file", "worker"))
         )
@@ -147,6 +150,9 @@ class PolicyFiles(Service):
     async def _good(self, applied: PolicyApplied) -> None:
         if applied.changed:
             self.log.info("policy in force", app=self._app, version=applied.version, before=applied.before)
+        await self._resolve()
+
+    async def _resolve(self) -> None:
         self._told = None
         await self._store.do(ResolveAlarms([policy_alarm(self._app)]))
 
