@@ -190,6 +190,30 @@ class TestNewCode:
             alarms = (await runtime.reader.alarms(state="open"))["alarms"]
             assert [one["text"] for one in alarms if "without using" in one["text"]] == []
 
+    @pytest.mark.parametrize("first", ["the answer", "the replay"])
+    async def test_of_a_run_that_is_held_for_it_is_asked_anew_by_a_replay(
+        self, new_app: NewApp, policy: Path, first: str
+    ):
+        billing = Billing(new_app(policy=policy), version="1", on_change="hold", deadline=None)
+        async with working(billing.app) as runtime:
+            receipt = await begin(billing.app, runtime)
+            (asked,) = await approvals(runtime)
+        newer = Billing(new_app(policy=policy), version="2", on_change="hold", deadline=None)
+        async with working(newer.app) as runtime:
+            await put_in_force(runtime, SAME_TERMS)  # wakes the run
+            await runtime.drain()
+            run = await the_run(runtime, receipt)
+            assert run["state"] == "held"
+            if first == "the answer":
+                await say(runtime, asked)
+            await runtime.store.do(RedoRun(run["id"], by=EVE))
+            await runtime.drain()
+            assert newer.paid == []
+            (anew,) = await approvals(runtime)
+            assert anew["id"] != asked["id"]
+            await say(runtime, anew)
+            assert newer.paid == [150]
+
 
 class TestHalted:
     async def test_between_the_yes_and_the_call(self, new_app: NewApp, policy: Path):

@@ -85,6 +85,12 @@ update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {no
 where effect_id = :effect_id and state = 'open' and id <> :id
 returning id, app, agent, run_seq, key
 
+-- withdraw_approvals_about_effects(now, run_seq, note) --
+-- Not the questions of the run: it finds them again.
+update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now}
+where run_seq = :run_seq and state = 'open' and kind = 'effect'
+returning id, app, agent, run_seq, key
+
 -- abandon_waiting(now, id, run_seq, token, reason, error, operator, note) --
 update wakeful_effect
 set state = 'abandoned', reason = :reason, error = :error, settled_by = :operator, note = :note, settled_at = {now}, due_at = null

@@ -391,6 +391,8 @@ def yes_to_repeat(now: int | None, effect: Effect, run: str, by: Actor, note: st
 
 def ask_anew(now: int | None, runs: Sequence[tuple[str, int]]) -> Transaction[None]:
     """Runs that are replayed, as (root, seq): people are asked anew about their effects, also where they have answered."""
+    reason = "its run was replayed"
+    yield from _end(now, (yield "withdraw_approvals_about_effects", [(now, seq, reason) for _, seq in runs]), reason)
     yield "clear_approvals", [(seq,) for _, seq in runs]
     yield "use_up_approvals_of_run", [(now, seq) for _, seq in runs]
     yield "revive_refused", list(runs)
