@@ -182,17 +182,16 @@ def closed(circuit: StoredCircuit) -> StoredCircuit:
     )
 
 
-def refuse_parking(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """A run whose circuit was closed meanwhile would be parked for nothing: make it ready instead."""
-    parking = [one for one in requests if one.state == "parked" and one.parked_for is not None]
+def closed_meanwhile(requests: Sequence[LeaveRun]) -> Transaction[dict[int, str]]:
+    """Runs that would be parked for nothing, because their circuit was closed meanwhile: why they are ready instead, by seq."""
+    parking = [
+        (one.claim.seq, one.parked_for) for one in requests if one.state == "parked" and one.parked_for is not None
+    ]
     if not parking:
-        return
-    shut = yield "not_closed", sorted({one.parked_for for one in parking if one.parked_for is not None})
+        return {}
+    shut = yield "not_closed", sorted({place for _, place in parking})
     down = {(row[0], row[1]) for row in shut}
-    for one in parking:
-        if one.parked_for not in down:
-            name = "" if one.parked_for is None else one.parked_for[1]
-            one.state, one.parked_for, one.reason = "ready", None, f"circuit {name} closed meanwhile"
+    return {seq: f"circuit {place[1]} closed meanwhile" for seq, place in parking if place not in down}
 
 
 def note_parked(requests: Sequence[LeaveRun]) -> Transaction[None]:

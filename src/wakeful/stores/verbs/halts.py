@@ -146,16 +146,14 @@ def halted_of(stopped: Mapping[int, Place]) -> Transaction[dict[int, Halted]]:
 # parked runs
 
 
-def refuse_halting(requests: Sequence[LeaveRun]) -> Transaction[None]:
-    """A run whose halt was lifted meanwhile would be parked for good: make it ready instead."""
-    parking = [one for one in requests if one.halted_for is not None]
+def lifted_meanwhile(requests: Sequence[LeaveRun]) -> Transaction[dict[int, str]]:
+    """Runs that would be parked for good, because their halt was lifted meanwhile: why they are ready instead, by seq."""
+    parking = [(one.claim.seq, one.halted_for) for one in requests if one.halted_for is not None]
     if not parking:
-        return
-    stands = yield "halt_stands", sorted({one.halted_for for one in parking if one.halted_for is not None})
+        return {}
+    stands = yield "halt_stands", sorted({place for _, place in parking})
     places = {(app, agent, action) for app, agent, action in stands}
-    for one in parking:
-        if one.halted_for not in places:
-            one.state, one.halted_for, one.reason = "ready", None, "the halt was lifted meanwhile"
+    return {seq: "the halt was lifted meanwhile" for seq, place in parking if place not in places}
 
 
 def note_halted(requests: Sequence[LeaveRun]) -> Transaction[None]:

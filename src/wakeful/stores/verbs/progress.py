@@ -17,13 +17,13 @@ from wakeful.stores.lanes import Lanes
 from wakeful.stores.request import Heard, OfRun, Others, Ready, stands_for
 from wakeful.stores.transaction import Call, Count, Fetcher, Transaction
 from wakeful.stores.verbs.cancel import end_undone, lock_children
-from wakeful.stores.verbs.circuits import note_parked, refuse_parking
+from wakeful.stores.verbs.circuits import closed_meanwhile, note_parked
 from wakeful.stores.verbs.dead import under_open_keys
 from wakeful.stores.verbs.ending import Ended, runs_ended
 from wakeful.stores.verbs.failing import Streak, note_dead, went_well
 from wakeful.stores.verbs.followers import lock_followed, wake_if_over
 from wakeful.stores.verbs.halts import Place as HaltPlace
-from wakeful.stores.verbs.halts import note_halted, refuse_halting
+from wakeful.stores.verbs.halts import lifted_meanwhile, note_halted
 from wakeful.stores.verbs.held import note_held
 from wakeful.stores.verbs.locks import HeldLock, lost_locks
 from wakeful.stores.verbs.misfits import Matches
@@ -356,8 +356,8 @@ def _finish_otherwise(now: int | None, requests: Sequence[FinishRun]) -> Transac
 
 
 def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[list[Nothing]]:
-    yield from refuse_parking(requests)
-    yield from refuse_halting(requests)
+    free = yield from closed_meanwhile(requests)
+    free |= yield from lifted_meanwhile(requests)
     following = any(request.follows for request in requests)
     if following:
         yield from lock_followed(requests)
@@ -376,8 +376,8 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
                 now,
                 request.claim.seq,
                 request.claim.token,
-                request.state,
-                request.reason,
+                "ready" if request.claim.seq in free else request.state,
+                free.get(request.claim.seq, request.reason),
                 request.delay,
                 request.error,
                 int(request.failed),
@@ -386,8 +386,9 @@ def leave_runs(now: int | None, requests: Sequence[LeaveRun]) -> Transaction[lis
             for request in ordered
         ],
     )
-    yield from note_parked(ordered)
-    yield from note_halted(ordered)
+    parked = [one for one in ordered if one.claim.seq not in free] if free else ordered
+    yield from note_parked(parked)
+    yield from note_halted(parked)
     gone = yield from refused([request.claim for request in requests], left)
     attempts = [
         (now, one.claim.seq, one.claim.token, one.claim.process, one.outcome, one.error, one.claim.claimed_at)
