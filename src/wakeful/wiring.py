@@ -278,6 +278,7 @@ class Parts:
             archive=None if archive is None else archive.write,
             trouble=(lambda _: None) if archive is None else archive.note_trouble,
             pause=PAUSE if time_passes else 0,
+            counted_for=lambda: 0 if self.policies.policy is None else self.policies.policy.counts_for,
         )
         self.scheduler = Scheduler(
             app.name, self.store, self.door.arrive, here, alarm=self.alarm, time_passes=time_passes

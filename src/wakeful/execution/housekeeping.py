@@ -32,6 +32,7 @@ ROWS_AT_A_TIME = 500
 DEDUPLICATION = duration("90d")
 PROCESSES_ARE_KEPT = duration("7d")
 CHAINS_ARE_KEPT = duration("7d")
+USES_ARE_KEPT = duration("35d")  # of counted rules: a policy with a longer count may come back
 SWEEP_EVERY = duration("6h")
 BLOBS_ARE_NEW = duration("1h")
 BLOBS_AT_A_TIME = 10_000
@@ -74,13 +75,16 @@ class Housekeeper(Service):
         archive: Archive | None = None,
         trouble: Callable[[str], None] = lambda _: None,
         pause: float = PAUSE,
+        counted_for: Callable[[], Microseconds] = lambda: 0,
     ) -> None:
+        """`counted_for`: the longest time for which a rule of the policy in force counts uses."""
         super().__init__()
         self._keeper = keeper
         self._retention = retention
         self._archive = archive
         self._trouble = trouble
         self._pause = pause
+        self._counted_for = counted_for
         self._cursors: dict[str, int] = {}
         self._rested = False
         self._swept: Microseconds | None = None
@@ -97,6 +101,7 @@ class Housekeeper(Service):
         await self._remove_events(now)
         await self._remove_operations(now)
         await self._remove_rest(now)
+        await self._remove_uses(now)
         await self._remove_occurrences(now)
         await self._forget_of_sources(now)
         await self._cut_quarantine(now)
@@ -224,6 +229,16 @@ class Housekeeper(Service):
         gone = ROWS_AT_A_TIME
         while gone >= ROWS_AT_A_TIME:
             gone = await self._keeper.remove_traces(RemoveTraces(app, once=True, most=ROWS_AT_A_TIME))
+            await asyncio.sleep(self._pause)
+
+    async def _remove_uses(self, now: Microseconds) -> None:
+        """Remove uses that no rule counts any more, and counters without a use: a stranger may be the subject of each."""
+        app, before = self._retention.app, now - max(self._counted_for(), USES_ARE_KEPT)
+        while uses := await self._keeper.old_uses(app, before, ROWS_AT_A_TIME):
+            await self._keeper.remove_traces(RemoveTraces(app, before=before, uses=uses))
+            await asyncio.sleep(self._pause)
+        while counters := await self._keeper.unused_counters(app, ROWS_AT_A_TIME):
+            await self._keeper.remove_traces(RemoveTraces(app, counters=counters))
             await asyncio.sleep(self._pause)
 
     async def _remove_occurrences(self, now: Microseconds) -> None:

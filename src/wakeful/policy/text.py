@@ -17,6 +17,7 @@ from typing import Any
 
 from wakeful.cel_rules import Needs
 from wakeful.cel_text import Path
+from wakeful.clock import Microseconds
 from wakeful.errors import ConfigError
 from wakeful.policy.facts import Facts, Place, place_of
 from wakeful.policy.reading import Known, read_files
@@ -79,6 +80,11 @@ class Policy:
                 self._needs.clear()
             self._needs[rules] = needs
         return needs
+
+    @property
+    def counts_for(self) -> Microseconds:
+        """The longest time for which a rule counts."""
+        return max((rule.over.within for rule in self.rules if rule.over is not None), default=0)
 
     def rules_at(self, place: Place) -> Sequence[FileRule]:
         return self._by_place.get(place, ())

@@ -157,6 +157,15 @@ class Keeper:
         """(agent, key) of keys that no run holds or waits for."""
         return [(agent, key) for agent, key in await self._database.fetch("empty_keys", app, most)]
 
+    async def old_uses(self, app: str, before: Microseconds, most: int) -> list[tuple[str, str, str]]:
+        """(rule, subject, use) of counted rules, used before then."""
+        rows = await self._database.fetch("old_uses_of_rules", app, before, most)
+        return [(rule, subject, use) for rule, subject, use in rows]
+
+    async def unused_counters(self, app: str, most: int) -> list[tuple[str, str]]:
+        """(rule, subject) of counters without a use."""
+        return [(rule, subject) for rule, subject in await self._database.fetch("unused_counters", app, most)]
+
     async def agents_with_schedules(self, app: str) -> list[str]:
         return [row[0] for row in await self._database.fetch("agents_with_schedules", app)]
 

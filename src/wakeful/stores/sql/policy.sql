@@ -36,6 +36,24 @@ where app = :app and rule = :rule and subject = :subject and used_at <= {now} - 
 insert into wakeful_policy_use (app, rule, subject, use, used_at) values (:app, :rule, :subject, :use, {now})
 on conflict (app, rule, subject, use) do nothing
 
+-- old_uses_of_rules(app, before, most) --
+-- Uses that no rule counts any more. The next use of the same subject forgets them; a subject that does not come back keeps them until here.
+select rule, subject, use from wakeful_policy_use where app = :app and used_at < :before order by used_at limit :most
+
+-- remove_use_of_rule(app, rule, subject, use, before) --
+delete from wakeful_policy_use where app = :app and rule = :rule and subject = :subject and use = :use and used_at < :before
+
+-- unused_counters(app, most) --
+-- Rows that are only there to be locked.
+select counter.rule, counter.subject from wakeful_policy_counter counter
+where counter.app = :app and not exists (
+    select 1 from wakeful_policy_use used where used.app = counter.app and used.rule = counter.rule and used.subject = counter.subject)
+order by counter.rule, counter.subject limit :most
+
+-- remove_counter(app, rule, subject) --
+-- A transaction that counts at this moment makes it anew.
+delete from wakeful_policy_counter where app = :app and rule = :rule and subject = :subject
+
 -- hold_new_run(id, reason) --
 -- Policy wants a person to decide whether this run begins. It was inserted by the same transaction.
 update wakeful_run set state = 'held', reason = :reason where id = :id and state = 'ready' and token = 0

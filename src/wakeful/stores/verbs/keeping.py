@@ -49,12 +49,12 @@ class RemoveArchived(ByPerson[list[str]]):
 @dataclass(slots=True)
 class RemoveTraces(Request[int]):
     """Remove other old rows: payloads of events (by seq), events, idempotency keys, processes, keys (agent, key) without runs, blobs that
-    no row points to, the records of occurrences of an agent's schedules, chains of events, records of who did what. Rows that are needed again by now stay.
+    no row points to, the records of occurrences of an agent's schedules, chains of events, records of who did what, uses of counted rules. Rows that are needed again by now stay.
     Returns the number of removed or emptied rows.
     """
 
     app: str
-    before: Microseconds = 0  # for events, idempotency keys and operations
+    before: Microseconds = 0  # for events, idempotency keys, operations and uses
     payloads: list[int] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
     operations: list[int] = field(default_factory=list)
@@ -67,6 +67,8 @@ class RemoveTraces(Request[int]):
     most: int = 100  # occurrences and chains at a time
     chains_before: Microseconds | None = None
     once: bool = False  # also expired keys of `once=`
+    uses: list[tuple[str, str, str]] = field(default_factory=list)  # (rule, subject, use) of counted rules
+    counters: list[tuple[str, str]] = field(default_factory=list)  # (rule, subject)
 
 
 @dataclass(slots=True)
@@ -209,6 +211,10 @@ def remove_traces(now: int | None, requests: Sequence[RemoveTraces]) -> Transact
             yield "remove_key", [(request.app, agent, key) for agent, key in keys]
         if request.blobs:
             yield "remove_blob", [(one, request.blobs_before) for one in sorted(request.blobs)]
+        if request.uses:
+            yield "remove_use_of_rule", [(request.app, *one, request.before) for one in sorted(request.uses)]
+        if request.counters:
+            yield "remove_counter", [(request.app, *one) for one in sorted(request.counters)]
         occurrences = yield from _forget_occurrences(request)
         chains = yield from _forget_chains(request)
         once = yield from _forget_once(now, request)
