@@ -90,6 +90,21 @@ def test_an_edited_output_leaves_instead(wakeful, folder, held, monkeypatch):
     assert "ada released its output, edited, at" in wakeful("why", held).out
 
 
+def test_a_long_question_is_cut_in_the_list(wakeful, folder):
+    (folder / "app.py").write_text(
+        "from wakeful import App, Run, on\n\napp = App('desk')\n\n\n@app.agent(on('ask'))\n"
+        "async def ask(run: Run) -> object:\n    return await run.ask('May I? ' + 'x' * 5000, schema=bool)\n"
+    )
+    wakeful("emit", "app.py", "ask")
+    wakeful("once", "app.py", code=None)
+    shown = wakeful("review").out
+    assert "May I? xxx" in shown
+    assert "…" in shown
+    assert len(shown) < 1500
+    (item,) = wakeful("review", "--json").json["review"]
+    assert len(item["text"]) > 5000
+
+
 def test_it_needs_the_code(wakeful, folder, held):
     (folder / "other.py").write_text('from wakeful import App\n\napp = App("other")\n')
     words = wakeful("release", held, "--output", '"calm"', "--app", "other.py", code=1).err

@@ -29,6 +29,7 @@ from wakeful.values import arguments_of
 Kind = Literal["approval", "effect", "output", "run"]
 CURSOR = re.compile(r"(\d{1,18})\.([0-3])\.([0-9a-f]{1,64}(?:\.\d{1,9})?)")
 SHOWN_ARGUMENTS = 300
+SHOWN_TEXT = 1_000  # characters on the command line; `--json` has all
 MOST_ANSWERS = 5  # an approval with more possible answers shows one command for all
 
 
@@ -210,7 +211,7 @@ def shown(one: Waiting, look: Look) -> Printed:
     run = "" if one["id"] == one["run"] else f", run {look.short(one['run'])}"
     about = f"  agent {plain(one['agent'])}{run}, since {look.ago(one['since'])}{ends}"
     yield line((f"{one['kind']} ", "dim"), (look.short(one["id"]), "bold"), about, whole=whole)
-    yield line(plain_lines(one["text"]), indent=2)
+    yield line(cut(plain_lines(one["text"]), SHOWN_TEXT), indent=2)
     for command in one["commands"]:
         yield line((command, "cyan"), indent=4, whole=True)
 
