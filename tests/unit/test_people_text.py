@@ -196,3 +196,22 @@ class TestMembers:
         assert members(["ops", "night"], PEOPLE, 0) == {"ada", "eve"}
         assert members(["bob"], PEOPLE, 60) == {"tom"}
         assert members(["lonely"], PEOPLE, 0) == frozenset()
+
+
+def test_a_circle_is_told_from_its_first_person_however_it_is_reached():
+    text = "people:\n" + "".join(
+        f"  {name}: {{away: {{until: 2999-01-01, instead: {other}}}}}\n"
+        for name, other in (("tail", "c"), ("a", "b"), ("b", "c"), ("c", "a"), ("end", "tail"))
+    )
+    with pytest.raises(PeopleError) as refused:
+        read_people("people.yaml", text)
+    assert refused.value.problems == [
+        "people.yaml:3:42: instead: a → b → c → a is a circle: while all of them are away, no person answers"
+    ]
+
+
+def test_too_many_people_are_refused_without_comparing_them():
+    text = "people:\n" + "".join(f"  p{n}: {{away: {{until: 2999-01-01, instead: q{n}}}}}\n" for n in range(15_000))
+    with pytest.raises(PeopleError) as refused:
+        read_people("people.yaml", text)
+    assert refused.value.problems == ["people.yaml:2:3: people: 15,000 are more than 1,000"]

@@ -150,7 +150,7 @@ class PeopleFiles(Service):
         if texts == self._done:
             return
         try:
-            people = read_people(*texts[0])
+            people = await asyncio.to_thread(read_people, *texts[0])
         except ConfigError as error:
             self._problems["file"] = str(error)
             self._done = texts

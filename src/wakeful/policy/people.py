@@ -92,6 +92,7 @@ class _Reader:
         self.names = {name: place for name, (place, _) in table.fields.items()}
         if len(self.names) > MOST_PEOPLE:
             self.problems.add(table.place, f"people: {len(self.names):,} are more than {MOST_PEOPLE:,}")
+            return []  # each of them would be compared with all others
         entries = [self._person(name, place, node) for name, (place, node) in table.fields.items()]
         self._check_instead()
         return entries
@@ -180,18 +181,23 @@ class _Reader:
         return found
 
     def _check_instead(self) -> None:
-        """Each circle of people who answer instead of each other is one problem."""
-        told: set[str] = set()
+        """Each circle of people who answer instead of each other is one problem. Each person is passed once."""
+        order = {name: number for number, name in enumerate(self.instead)}
+        passed: set[str] = set()
         for name in self.instead:
-            chain = [name]
-            while chain[-1] in self.instead and (following := self.instead[chain[-1]].text) not in chain:
-                chain.append(following)
-            closes = chain[-1] in self.instead and self.instead[chain[-1]].text == name
-            if closes and told.isdisjoint(chain):
-                told.update(chain)
-                circle = " → ".join([*chain, name])
-                problem = f"instead: {circle} is a circle: while all of them are away, no person answers"
-                self.problems.add(self.instead[name].place, problem)
+            chain: dict[str, int] = {}
+            following = name
+            while following in self.instead and following not in passed:
+                passed.add(following)
+                chain[following] = len(chain)
+                following = self.instead[following].text
+            if following not in chain:
+                continue
+            circle = list(chain)[chain[following] :]
+            first = circle.index(min(circle, key=order.__getitem__))
+            told = " → ".join([*circle[first:], *circle[: first + 1]])
+            problem = f"instead: {told} is a circle: while all of them are away, no person answers"
+            self.problems.add(self.instead[circle[first]].place, problem)
 
 
 def moment(text: str) -> Microseconds | None:
