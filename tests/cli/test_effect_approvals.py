@@ -73,6 +73,15 @@ def test_it_names_the_rule_that_asks(wakeful, asked):
     assert "rule: large-refunds  action: refund  digest: " in wakeful("approvals", "show", asked).out
 
 
+def test_it_says_whether_arguments_may_be_edited(wakeful, folder, asked):
+    assert wakeful("approvals", "show", asked, "--json").json["edit"] is True
+    assert "to change arguments: approve with `--arguments JSON`" in wakeful("approvals", "show", asked).out
+    ask_a_question(wakeful)
+    question = wakeful("approvals", "--json").json["approvals"][0]
+    assert (question["kind"], question["edit"]) == ("question", False)
+    assert "--arguments" not in wakeful("approvals", "show", question["id"]).out
+
+
 def test_a_trace_of_its_run_names_the_two_answers(wakeful, asked):
     shown = " ".join(wakeful("trace", "o1").out.split())
     assert f"for a yes: wakeful approvals approve {asked[:10]}, or deny" in shown

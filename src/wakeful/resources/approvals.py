@@ -20,7 +20,7 @@ from wakeful.operations.shape import expected, misfits
 from wakeful.resources import approval_links
 from wakeful.resources.declare import Column, Listing, Page, Printed, Resource, Show, Verb
 from wakeful.resources.desk import Desk
-from wakeful.resources.fields import About, AsJson, Count, Moment, MomentOrNone
+from wakeful.resources.fields import About, AsJson, Count, Flag, Moment, MomentOrNone
 from wakeful.resources.parameters import After, Limit, Param, Typed
 from wakeful.resources.refusals import Refused
 from wakeful.resources.shown import AnyJson
@@ -72,6 +72,7 @@ class AskedFor(TypedDict):
     of: Annotated[Count, About("How many people must agree")]
     by: Annotated[list[str] | None, AsJson(), About("The groups and people who may answer; null: anybody")]
     effect: Annotated[str | None, About("The effect that waits for it")]
+    edit: Annotated[Flag, About("Of an effect: whether a yes may change its arguments")]
 
 
 class Approval(AskedFor):
@@ -205,6 +206,8 @@ def shown(one: Approval, look: Look) -> Printed:
         yield from terms_shown(one, whole=whole)
         short = one["id"][:10]
         yield line(f"answer with `wakeful approvals approve {short}` or `wakeful approvals deny {short}`", whole=whole)
+        if one["edit"]:
+            yield line("to change arguments: approve with `--arguments JSON`, by parameter", whole=whole)
 
 
 def terms_shown(one: Approval, *, whole: bool) -> Printed:

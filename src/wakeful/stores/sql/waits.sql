@@ -199,7 +199,7 @@ select id from wakeful_approval where app = :app and state = 'open'
 select approval.seq, approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
   approval.answered_at, approval.kind, approval.rule, approval.action, approval.arguments, approval.digest, approval.needed as "of", approval.approvers as "by",
-  approval.effect_id as effect
+  approval.effect_id as effect, approval.editable as edit
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where (cast(:state as text) is null or approval.state = :state) and (cast(:after as bigint) is null or approval.seq < :after)
 order by approval.seq desc limit :most
@@ -209,6 +209,6 @@ order by approval.seq desc limit :most
 select approval.id, approval.app, approval.agent, run.id as run, approval.question, approval.asked_of as "to",
   approval.schema, approval.state, approval.answer, approval.answered_by, approval.note, approval.asked_at, approval.due_at,
   approval.answered_at, approval.kind, approval.rule, approval.action, approval.arguments, approval.digest, approval.needed as "of", approval.approvers as "by",
-  approval.effect_id as effect
+  approval.effect_id as effect, approval.editable as edit
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq
 where approval.id >= :id and approval.id < :upper order by approval.id limit 2
