@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,11 @@ def test_a_suite_that_no_rule_names_runs_whole(suite: str):
 
 def test_the_contract_runs_whole_on_both_stores_however_long_it_takes():
     given = cases("contract", 20, store="postgres", slow=True)
+    assert first_tier(given, "any") == names(given)
+
+
+def test_a_cost_that_grew_is_told_by_each_make_test():
+    given = [replace(case, file="test_ledger.py") for case in cases("house", 20, slow=True)]
     assert first_tier(given, "any") == names(given)
 
 

@@ -256,6 +256,7 @@ class TestOnce:
 
         return paid
 
+    @pytest.mark.usefixtures("durably")
     async def test_a_follower_gets_the_result(self, new_app: NewApp, policy: Path):
         app = new_app(policy=policy)
         paid = self.shop(app)
@@ -267,6 +268,7 @@ class TestOnce:
             assert [(await the_run(runtime, one))["output"] for one in (first, second)] == ["paid", "paid"]
         assert paid == ["a"]
 
+    @pytest.mark.usefixtures("durably")
     @pytest.mark.parametrize("how", ["no", "nobody", "cancelled"])
     async def test_a_follower_of_one_that_was_not_done_goes_on(self, new_app: NewApp, policy: Path, how: str):
         app = new_app(policy=policy)

@@ -150,7 +150,7 @@ class TestWhenNobodyKnows:
             service.looked += 1
             return f"found {what}"
 
-        declare(app, service, safety="reconcile", find=find, settle="1s")
+        declare(app, service, safety="reconcile", find=find, settle="10ms")
         async with working(app) as runtime:
             run = await go(runtime)
             await pass_time(runtime)

@@ -253,6 +253,7 @@ async def test_what_was_certainly_not_done_is_done_by_the_next(app: App, error: 
         assert len(bank.paid) == 1
 
 
+@pytest.mark.usefixtures("durably")
 async def test_what_nobody_knows_is_waited_for_with_the_first(app: App):
     bank = Bank()
     bank.answers = [ConnectionResetError("gone")]
@@ -274,6 +275,7 @@ async def test_what_nobody_knows_is_waited_for_with_the_first(app: App):
         assert [(await the_run(runtime, second))["output"], bank.paid] == ["R-1", []]
 
 
+@pytest.mark.usefixtures("durably")
 async def test_a_result_that_another_run_has_by_its_key_is_not_corrected(app: App):
     bank = Bank()
     bank.answers = [ConnectionResetError("gone")]
@@ -297,6 +299,7 @@ async def test_a_result_that_another_run_has_by_its_key_is_not_corrected(app: Ap
         )
 
 
+@pytest.mark.usefixtures("durably")
 async def test_what_a_person_abandoned_does_not_happen_for_the_next_either(app: App):
     bank = Bank()
     bank.answers = [ConnectionResetError("gone")]
@@ -316,6 +319,7 @@ async def test_what_a_person_abandoned_does_not_happen_for_the_next_either(app: 
         assert (await bill(runtime))["output"] == "receipt 1"
 
 
+@pytest.mark.usefixtures("durably")
 async def test_a_person_says_that_it_was_not_done(app: App):
     bank = Bank()
     bank.answers = [ConnectionResetError("gone")]
@@ -488,6 +492,7 @@ async def test_a_run_that_asks_during_the_undo_waits_and_does_it_anew(new_app: N
     assert (len(bank.paid), len(set(bank.operations))) == (1, 2)
 
 
+@pytest.mark.usefixtures("durably")
 @pytest.mark.parametrize(("answer", "paid"), [("abandoned", 1), ("confirmed", 2)])
 async def test_a_run_waits_for_a_person_who_has_to_say_what_became_of_the_undo(app: App, answer: Any, paid: int):
     bank = Bank()
@@ -509,6 +514,7 @@ async def test_a_run_waits_for_a_person_who_has_to_say_what_became_of_the_undo(a
     assert len(bank.paid) == paid
 
 
+@pytest.mark.usefixtures("durably")
 async def test_a_run_that_waits_can_be_cancelled(app: App):
     bank = Bank()
     bank.answers = [ConnectionResetError("gone")]

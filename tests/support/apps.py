@@ -36,6 +36,12 @@ def app(new_app: NewApp) -> App:
     return new_app()
 
 
+@pytest.fixture
+def durably(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that waits for another one's effect is put away at once, and not after two seconds in place."""
+    monkeypatch.setattr("wakeful.execution.once.WAITS_IN_PLACE", 0)
+
+
 def working(app: App, **options: Any) -> AbstractAsyncContextManager[Runtime]:
     """The app at work. Only what the test does moves it: no lease runs out, and nothing looks in by itself."""
     options.setdefault("lease", FOREVER)

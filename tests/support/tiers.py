@@ -65,8 +65,13 @@ class Rule:
     one_in: int
 
 
+def is_ledger(case: Case) -> bool:
+    return (case.suite, case.file) == ("house", "test_ledger.py")
+
+
 RULES = (
     Rule("what both stores promise", lambda case: case.suite == "contract", 1),
+    Rule("what a piece of work costs: a cost that grew is told before it lands", is_ledger, 1),
     Rule("kills processes", lambda case: case.suite == "crash", 12),
     Rule("kills workers on several machines", lambda case: case.suite == "fleet", 12),
     Rule("is slow", lambda case: case.slow, 12),
