@@ -72,9 +72,9 @@ def is_ledger(case: Case) -> bool:
 RULES = (
     Rule("what both stores promise", lambda case: case.suite == "contract", 1),
     Rule("what a piece of work costs: a cost that grew is told before it lands", is_ledger, 1),
-    Rule("kills processes", lambda case: case.suite == "crash", 12),
-    Rule("kills workers on several machines", lambda case: case.suite == "fleet", 12),
-    Rule("is slow", lambda case: case.slow, 12),
+    Rule("kills processes", lambda case: case.suite == "crash", 20),
+    Rule("kills workers on several machines", lambda case: case.suite == "fleet", 20),
+    Rule("is slow", lambda case: case.slow, 20),
     Rule(
         "tries on PostgreSQL what SQLite shows as well",
         lambda case: case.suite == "integration" and case.store == "postgres" and case.file not in ON_BOTH_STORES,
