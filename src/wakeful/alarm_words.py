@@ -82,6 +82,12 @@ TABLE: dict[str | tuple[str, str], Words] = {
         "`wakeful deliveries --channel {first} --state pending` lists them; `wakeful deliveries replay ID` retries one now, "
         "`wakeful deliveries discard ID` gives it up, and the next one follows",
     ),
+    ("delivery", "unknown"): Words(
+        "Channel {first} has a delivery that may have arrived",
+        "`wakeful deliveries --channel {first} --state unknown` lists them; look there, then `wakeful deliveries confirm ID` if it arrived, "
+        "`wakeful deliveries replay ID` sends it again, `wakeful deliveries discard ID` gives it up",
+        "Channel {first} has {count} deliveries that may have arrived",
+    ),
     "channel": Words(
         "Deliveries wait for channel {rest}, which app {app} does not declare",
         "declare the channel again, or discard them: `wakeful deliveries --channel {rest} --state pending` lists them",

@@ -35,7 +35,7 @@ Safety = Literal["idempotent", "reconcile", "at_most_once"]
 EffectState = Literal[
     "staged", "waiting", "intent", "retrying", "unknown", "held", "confirmed", "failed", "abandoned", "undone"
 ]
-DeliveryState = Literal["held", "pending", "delivered", "dead", "discarded"]
+DeliveryState = Literal["held", "pending", "unknown", "delivered", "dead", "discarded"]
 AlarmState = Literal["open", "acknowledged", "resolved"]
 ProcessState = Literal["alive", "stopped", "dead"]
 ApprovalKind = Literal["question", "effect", "run"]
@@ -341,6 +341,9 @@ class Delivery:
     age: Microseconds = 0  # from its commit until it was claimed
     error: str | None = None  # of its last try
     due_at: Microseconds = 0  # when it became due: at its commit, after its last wait, or when a person replayed it
+    urgent: bool = False  # goes in the urgent lane of its channel
+    thread: str | None = None  # its order holds within this thread; None: within its lane
+    doubt_at: Microseconds | None = None  # when a call began that may have delivered it
 
 
 @dataclass(frozen=True, slots=True)

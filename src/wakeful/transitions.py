@@ -77,12 +77,14 @@ EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
     "undone": frozenset(),
 }
 
-# held: the output of its run did not pass its checks. Only a person can move a dead letter on. A person may discard a delivery while it
-# is in flight; if it arrives all the same, it is delivered.
+# held: the output of its run did not pass its checks. unknown: it may have arrived, and its channel repeats nothing in doubt. Only a person
+# can move an unknown delivery or a dead letter on. A person may discard a delivery while it is in flight; if it arrives all the same, it is
+# delivered.
 DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
     None: frozenset({"pending", "held"}),
     "held": frozenset({"pending", "discarded"}),
-    "pending": frozenset({"delivered", "dead", "discarded"}),
+    "pending": frozenset({"delivered", "unknown", "dead", "discarded"}),
+    "unknown": frozenset({"delivered", "pending", "discarded"}),
     "delivered": frozenset(),
     "dead": frozenset({"pending", "discarded"}),
     "discarded": frozenset({"delivered"}),

@@ -292,7 +292,7 @@ class Parts:
             changed=self.scheduler.wake,
         )
         self.surroundings.schedules = self.schedules
-        self.surroundings.sent = self.courier.wake
+        self.surroundings.sent = self.courier.wake_lanes
         self.reading = reading
         endpoints = {} if watching else read_endpoints(agents.values())
         self.webhooks = Webhooks(

@@ -127,7 +127,7 @@ class TestOne:
     def test_only_a_dead_one(self, wakeful, dead, verb):
         (log, *_) = wakeful("deliveries", "--channel", "log", "--json").json["deliveries"]
         refused = wakeful("deliveries", verb, log["id"], code=1).err
-        assert f"is delivered: only a dead or pending delivery can be {verb}{'ed'}" in refused
+        assert f"is delivered: only a dead, unknown or pending delivery can be {verb}{'ed'}" in refused
 
 
 class TestMany:

@@ -22,16 +22,21 @@ LOOKED_AT = 100  # rows, at most, to find a few
 
 # Whose rows wait by the thousand, and what each query is asked.
 ASKED: dict[str, tuple[object, ...]] = {
-    "save_delivery": (None, "{7}", "{delivered}", "{1}", "{0}", "{NULL}", "{NULL}"),
+    "save_delivery": (None, "{7}", "{delivered}", "{1}", "{0}", "{NULL}", "{NULL}", "{0}", "{NULL}"),
+    "begin_delivery": (None, 7),
+    "confirm_delivery": (None, 8, "confirmed", None),
     "redo_delivery": (None, 8, "pending", "replayed"),
     "release_deliveries": (None, 9),
     "discard_deliveries": (None, 10, "discarded"),
     "load_sent": ("run-11",),
     "find_deliveries": ("run-12", "delivery-12"),
-    "first_delivery": (None, "app", "ops"),
+    "first_delivery": (None, "app", "ops", 0),
     "glance": (None, "app", '["agent"]', '["ops"]', 10),
-    "next_deliveries": (None, "app", "ops", 5),
-    "insert_delivery": (None, "{new}", "{13}", "{1}", "{app}", "{ops}", "{pending}", '{""}', "{NULL}", "{0}"),
+    "next_deliveries": (None, "app", "ops", 0, 5),
+    "insert_delivery": (
+        *(None, "{new}", "{13}", "{1}", "{app}", "{ops}", "{pending}", '{""}', "{NULL}", "{0}", "{0}"),
+        "{ticket}",
+    ),
     "save_step": (*("{23}", "{1}", "{key}", "{name}", "{done}", "{0}", "{1}", "{1}"), *("{NULL}",) * 3, "{1}", "{1}"),
     "finish_well": (None, "{24}", "{1}", "{NULL}", "{NULL}"),
     "finish_run": (None, "{25}", "{1}", "{dead}", *("{NULL}",) * 4, "{1}", "{0}"),

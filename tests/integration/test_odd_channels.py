@@ -176,7 +176,7 @@ class TestTwoProcesses:
         self, new_app: NewApp, monkeypatch: pytest.MonkeyPatch
     ):
         """Nobody tells the other: it looks anyway."""
-        monkeypatch.setattr("wakeful.output.outbox.LOOK_ANYWAY_EVERY", 0.05)
+        monkeypatch.setattr("wakeful.output.lane.LOOK_ANYWAY_EVERY", 0.05)
         failing, good = Failing(), Moody()
         async with working(new_app(clock=None, channels={"ops": good})):
             leaving = telling(new_app(clock=None, channels={"ops": failing}))
@@ -199,7 +199,7 @@ class TestTwoProcesses:
     @pytest.mark.parametrize("dies", [False, True], ids=["left", "died"])
     async def test_a_lane_that_becomes_free_is_heard_of(self, new_app: NewApp, dies: bool, monkeypatch):
         """Without the look that a lane takes anyway."""
-        monkeypatch.setattr("wakeful.output.outbox.LOOK_ANYWAY_EVERY", 3600.0)
+        monkeypatch.setattr("wakeful.output.lane.LOOK_ANYWAY_EVERY", 3600.0)
 
         class Hanging(Moody):
             async def deliver(self, messages: Sequence[Message]) -> None:

@@ -27,6 +27,8 @@ from wakeful.stores.verbs.redo import RedoRun
 class Post(Channel):
     """Keeps what it gets, and fails as told."""
 
+    repeats = "known"
+
     def __init__(self, *, most: int = 1, attempts: int = 8) -> None:
         self.most = most
         self.attempts = attempts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wakeful.cli.finding import Finding
 from wakeful.clock import SECOND, readable
-from wakeful.output.outbox import LATE
+from wakeful.output.verdicts import LATE
 from wakeful.resources import alarms, approvals, halts, older, pauses
 from wakeful.resources import processes as known_processes
 from wakeful.resources import sources as noun_of_sources

@@ -48,6 +48,7 @@ DONE = {
     "release": "released",
     "return": "returned",
     "redeliver": "delivery replayed",
+    "confirm": "delivery confirmed",
     "drop": "delivery discarded",
     "fork": "forked",
     "cancel": "cancelled",

@@ -50,6 +50,7 @@ from wakeful.stores.tampered import Tampered
 from wakeful.stores.verbs.cancel import FinishCancelled, failed_with
 from wakeful.stores.verbs.commit import CloseRun, CommitRun
 from wakeful.stores.verbs.effects import effects_to_undo
+from wakeful.stores.verbs.outbox import lanes_of
 from wakeful.stores.verbs.progress import FinishRun, LeaveRun
 from wakeful.telemetry.logger import logger_of
 
@@ -281,7 +282,7 @@ class Executor:
         if request.then == "held":
             self._log.warning("held for a person: its output did not pass its checks", reason=request.reason)
         elif request.deliveries:
-            self._around.sent({delivery.channel for delivery in request.deliveries})
+            self._around.sent(lanes_of(request.deliveries))
 
     def _start_deadline(self, attempt: Attempt, claim: Claim, agent: Handler) -> Cancellable | None:
         """Start the timer of the deadline, which counts from the run's first start over all its attempts."""

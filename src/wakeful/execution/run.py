@@ -234,13 +234,16 @@ class Run:
         """
         acting.stage(self._attempt, action, arguments, keywords)
 
-    def send(self, channel: str, message: Any, *, subject: str | None = None) -> None:
-        """Send a message to a channel of the app. It leaves after the run has committed and its checks have passed, at
-        least once and always under the same id. If the run fails, it never leaves.
+    def send(
+        self, channel: str, message: Any, *, subject: str | None = None, urgent: bool = False, thread: str | None = None
+    ) -> None:
+        """Send a message to a channel of the app. It leaves after the run has committed and its checks have passed,
+        always under the same id. If the run fails, it never leaves. An urgent message does not wait behind others;
+        messages of one thread keep their order.
         """
         self._attempt.refuse_inside("run.send")
         self._attempt.refuse_when_over()
-        sending.put_out(self._attempt, channel, message, subject=subject)
+        sending.put_out(self._attempt, channel, message, subject=subject, urgent=urgent, thread=thread)
 
     # events and other runs
 

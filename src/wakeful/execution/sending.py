@@ -10,10 +10,17 @@ from wakeful.functions.emits import refuse_type
 from wakeful.model import Delivery, digest
 from wakeful.values import plain, to_text
 
+LONGEST_THREAD = 200
 
-def put_out(attempt: Attempt, channel: Any, message: Any, *, subject: Any = None) -> None:
+
+def put_out(
+    attempt: Attempt, channel: Any, message: Any, *, subject: Any = None, urgent: bool = False, thread: Any = None
+) -> None:
     """Add a message to those that leave with the commit."""
     around, record = attempt.surroundings, attempt.record
+    if thread is not None and not (isinstance(thread, str) and 0 < len(thread) <= LONGEST_THREAD):
+        words = f"run.send: a thread is a text of 1 to {LONGEST_THREAD} characters, not {thread!r}"
+        raise Persistent(words)
     if subject is not None and not isinstance(subject, str):
         words = f"run.send: the subject is a text, not {subject!r}"
         raise Persistent(words)
@@ -30,4 +37,11 @@ def put_out(attempt: Attempt, channel: Any, message: Any, *, subject: Any = None
     if identifier in attempt.claim.sent:
         return  # an earlier run with the same root sent it
     position, record.position = record.position, record.position + 1
-    attempt.outgoing.deliveries.append(Delivery(identifier, channel, text, subject, position))
+    urgent = bool(urgent)
+    if thread is not None:  # order holds within a lane: a thread of this run goes in the lane of its first message
+        thread = plain(thread)
+        before = [one.urgent for one in attempt.outgoing.deliveries if (one.channel, one.thread) == (channel, thread)]
+        urgent = before[0] if before else urgent
+    attempt.outgoing.deliveries.append(
+        Delivery(identifier, channel, text, subject, position, urgent=urgent, thread=thread)
+    )

@@ -81,7 +81,7 @@ class RunSurroundings:
     channels: Collection[str] = ()
     event_channels: Mapping[str, str] = field(default_factory=dict)  # channels that make events, and their type
     emits: Mapping[str, Emits] = field(default_factory=dict)  # of agents that may emit only certain types
-    sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries to these channels were committed
+    sent: Callable[[Collection[str]], None] = lambda _: None  # deliveries of these lanes were committed
     # Replaces the function of a step, an action or its find. For tests; identities stay the same.
     stand_in: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
     lock_news: LockNews = field(default_factory=LockNews)

@@ -29,6 +29,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "overlap": get_args(Overlap),
     "on_stuck": ("alarm", "cancel", "retry"),
     "on_change": ("continue", "restart", "hold"),
+    # of channels
+    "repeats": ("known", "find", "doubt"),
+    "on_doubt": ("repeat", "hold"),
 }
 
 
@@ -186,7 +189,17 @@ def read_options(kind: type[T], given: dict[str, Any], *, where: str) -> T:
 def _read(name: str, value: Any, where: str, kind: type[Any] = StepOptions) -> Any:
     if name == "backoff":
         return as_backoff(value, where=where)
-    if name in {"timeout", "deadline", "expires", "stuck_after", "retention", "starts_within", "drain", "once_for"}:
+    if name in {
+        "timeout",
+        "deadline",
+        "expires",
+        "stuck_after",
+        "retention",
+        "starts_within",
+        "drain",
+        "once_for",
+        "settle",
+    }:
         if value is None and name == "drain":
             message = f'{where}: drain must be the time that runs keep the code they belong to, like "10m"'
             raise ConfigError(message)

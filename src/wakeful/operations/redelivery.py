@@ -16,7 +16,7 @@ from wakeful.stores.reads import ReadsDatabase
 from wakeful.stores.request import Actor, Bulk, Doer
 from wakeful.stores.verbs.outbox import RedoDelivery
 
-REDOABLE = frozenset({"dead", "pending"})
+REDOABLE = frozenset({"dead", "unknown", "pending"})
 
 
 @dataclass(slots=True)
@@ -66,9 +66,9 @@ async def redo_deliveries(
 
 
 def why_not(identifier: str, state: str, *, discard: bool) -> str:
-    """The message for a delivery that is neither dead nor pending, and what to do instead."""
+    """The message for a delivery that is neither dead, unknown nor pending, and what to do instead."""
     can = "discarded" if discard else "replayed"
-    words = f"delivery {identifier} is {state}: only a dead or pending delivery can be {can}"
+    words = f"delivery {identifier} is {state}: only a dead, unknown or pending delivery can be {can}"
     if state == "held":
         words += "; `wakeful release RUN` sends it with its run's output, `wakeful dead discard RUN` ends both"
     return words

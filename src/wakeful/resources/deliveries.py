@@ -1,7 +1,8 @@
 """Deliveries: messages on their way to channels, and the verbs for those that were given up.
 
-replay    retry dead deliveries under the same id; by ID also one that is pending
-discard   give up dead deliveries for good; by ID also one that is pending
+confirm   an unknown delivery has arrived
+replay    retry dead deliveries under the same id; by ID also one that is unknown or pending
+discard   give up dead deliveries for good; by ID also one that is unknown or pending
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
+from pydantic_core import to_json
 from typing_extensions import TypedDict
 
 from wakeful.clock import Microseconds, to_text
@@ -18,15 +20,23 @@ from wakeful.operations.redelivery import REDOABLE, DeliveryPlan, plan_redeliver
 from wakeful.operations.redo import Choice
 from wakeful.resources.declare import Bulk, Column, Listing, Page, Planned, Resource, Show, Verb
 from wakeful.resources.desk import Desk
-from wakeful.resources.fields import About, AsJson, Count, MomentOrNone, shown_as
+from wakeful.resources.fields import About, AsJson, Count, Flag, MomentOrNone, shown_as
 from wakeful.resources.parameters import After, Limit, Param
 from wakeful.resources.refusals import Refused, Unfit
 from wakeful.resources.shown import Failure
 from wakeful.resources.words import Look, failure_line, in_json, number, plain, whole_json
 from wakeful.stores.known import apps_of_agent
 from wakeful.stores.reads import LAST_CHARACTER, SHORTEST_PREFIX, several
-from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.outbox import ConfirmDelivery, RedoDelivery
 from wakeful.triggers.past import read_past
+
+
+@shown_as({"id": "1767225600.000100", "url": "https://example.com/m/1767225600"})
+class Evidence(TypedDict):
+    """What the other side answered: its id of the message, and where people find it."""
+
+    id: str | None
+    url: str | None
 
 
 class Delivery(TypedDict):
@@ -45,13 +55,24 @@ class Delivery(TypedDict):
     settled_at: MomentOrNone
     run: str
     agent: str
+    urgent: Annotated[Flag, About("It goes in the urgent lane of its channel")]
+    thread: Annotated[str | None, About("Deliveries of one thread keep their order", example="ticket/8841")]
+    evidence: Annotated[Evidence | None, AsJson(), About("What the other side answered")]
+    doubt_at: Annotated[MomentOrNone, About("When a try began that may have arrived")]
+
+
+class ConfirmedDelivery(TypedDict):
+    """A delivery that a person confirmed."""
+
+    delivery: str
+    was: Literal["unknown"]
 
 
 class RedoneDelivery(TypedDict):
     """A delivery's state before it was replayed or discarded."""
 
     delivery: str
-    was: Literal["dead", "pending"]
+    was: Literal["dead", "unknown", "pending"]
 
 
 class DeliveryRedoPlan(TypedDict):
@@ -129,6 +150,8 @@ async def none(desk: Desk, **_: Any) -> str:
 
 def words_of(one: Delivery, _: Look) -> tuple[str, str]:
     """The error of a delivery that failed; else its message."""
+    if one["state"] == "unknown":
+        return plain(one["reason"] or "it may have arrived"), "dim"
     if one["error"] and one["state"] in {"pending", "dead"}:
         return failure_line(one["error"]), "dim"
     if one["reason"] and one["state"] == "discarded":
@@ -140,6 +163,38 @@ def words_of(one: Delivery, _: Look) -> tuple[str, str]:
 # one delivery
 
 
+EvidenceGiven = Annotated[
+    str | None, Param("where it is on the other side", about="where people find it on the other side", metavar="URL")
+]
+
+
+async def confirm(desk: Desk, one: Delivery, *, url: EvidenceGiven = None) -> ConfirmedDelivery | None:
+    """A person found that it has arrived. Raises Refused unless its state is unknown."""
+    evidence = None if url is None else to_json({"id": None, "url": url}).decode()
+    before = await desk.store.do(ConfirmDelivery(one["id"], evidence, by=desk.by, note=desk.note))
+    if before is None:
+        return None
+    if before != "unknown":
+        raise not_unknown(one["id"], before)
+    return ConfirmedDelivery(delivery=one["id"], was="unknown")
+
+
+async def plan_confirm(_: Desk, one: Delivery, *, url: EvidenceGiven = None) -> DeliveryRedoPlan:
+    del url
+    if one["state"] != "unknown":
+        raise not_unknown(one["id"], one["state"])
+    return DeliveryRedoPlan(plan=f"would confirm {named(one)}", count=1)
+
+
+def not_unknown(identifier: str, state: str) -> Refused:
+    words = f"delivery {identifier} is {state}: only an unknown delivery, which may have arrived, can be confirmed"
+    return Refused(words, kind="not-unknown", title="This delivery is not in doubt")
+
+
+def confirmed(_: ConfirmedDelivery, one: Delivery) -> str:
+    return f"{named(one)}: delivered, was unknown"
+
+
 async def replay(desk: Desk, one: Delivery) -> RedoneDelivery | None:
     return await redo(desk, one, discard=False)
 
@@ -149,7 +204,7 @@ async def discard(desk: Desk, one: Delivery) -> RedoneDelivery | None:
 
 
 async def redo(desk: Desk, one: Delivery, *, discard: bool) -> RedoneDelivery | None:
-    """Replay or discard a dead or pending delivery. Raises Refused in any other state."""
+    """Replay or discard a dead, unknown or pending delivery. Raises Refused in any other state."""
     asked = RedoDelivery(one["id"], discard=discard, waiting=True, by=desk.by, note=desk.note)
     before = await desk.store.do(asked)
     if before is None:
@@ -324,7 +379,13 @@ def many(plan: Any) -> Bulk:
 
 
 SEVERAL = "one ID; for several use --channel NAME, --error TEXT or --all"
-TAKES = {"list": "no ID: use deliveries show ID", "show": "one ID", "replay": SEVERAL, "discard": SEVERAL}
+TAKES = {
+    "list": "no ID: use deliveries show ID",
+    "show": "one ID",
+    "confirm": "one ID",
+    "replay": SEVERAL,
+    "discard": SEVERAL,
+}
 RESOURCE = Resource(
     noun="delivery",
     plural="deliveries",
@@ -348,10 +409,20 @@ RESOURCE = Resource(
     show=Show(find=find, summary="show one delivery", lines=lambda one, _: [whole_json(one)]),
     verbs=(
         Verb(
+            name="confirm",
+            run=confirm,
+            plan=plan_confirm,
+            summary="an unknown delivery has arrived",
+            says=confirmed,
+            plans=lambda one: str(one["plan"]),
+            guarded="confirm a delivery",
+            apps=app_of,
+        ),
+        Verb(
             name="replay",
             run=replay,
             plan=plan_replay,
-            summary="retry a dead delivery under the same id",
+            summary="retry a dead or unknown delivery under the same id",
             says=replayed,
             plans=lambda one: str(one["plan"]),
             guarded="replay a delivery",
@@ -362,7 +433,7 @@ RESOURCE = Resource(
             name="discard",
             run=discard,
             plan=plan_discard,
-            summary="give up a dead delivery for good",
+            summary="give up a dead or unknown delivery for good",
             says=discarded,
             plans=lambda one: str(one["plan"]),
             danger="some",

@@ -103,6 +103,11 @@ def late_alarm(app: str, channel: str) -> str:
     return f"delivery/{app}/{channel}/late"
 
 
+def unknown_alarm(app: str, channel: str) -> str:
+    """The key of the alarm about deliveries that may have arrived, and that a person must settle."""
+    return f"delivery/{app}/{channel}/unknown"
+
+
 def failing_alarm(app: str, agent: str) -> str:
     """The key of the alarm about an agent whose runs keep ending dead."""
     return f"failing/{app}/{agent}"

@@ -57,7 +57,7 @@ VALUES = frozenset(
 )
 # Short texts that may reveal something of the values above: sealed, but never moved to a blob.
 TEXTS = frozenset(
-    {"reason", "note", "text", "question", "detail", "cancel_note", "failed_with", "ending", "settlement"}
+    {"reason", "note", "text", "question", "detail", "cancel_note", "failed_with", "ending", "settlement", "evidence"}
 )
 PAYLOADS = VALUES | TEXTS | {"error"}
 # Policy's answers are Wakeful's own words.

@@ -32,7 +32,7 @@ PLACES = (
     Place("run", ("seq",), ("output", "data", "state_change", "error", "reason", "cancel_note", "failed_with")),
     Place("step", ("run_seq", "key"), ("arguments", "result", "error"), walk="run_seq"),
     Place("effect", ("seq",), ("arguments", "executed", "result", "error", "reason", "note", "settlement")),
-    Place("delivery", ("seq",), ("message", "error", "reason")),
+    Place("delivery", ("seq",), ("message", "error", "reason", "evidence")),
     Place("remedy", ("seq",), ("data", "error", "note")),
     Place("approval", ("seq",), ("question", "answer", "note", "arguments")),
     Place("vote", ("seq",), ("answer", "note")),

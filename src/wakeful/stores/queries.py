@@ -15,6 +15,7 @@ overrides the other by its name and gives the reason. The slots:
     {apart}          the runs that a claim leaves to other code, see _APART
     {claimed}        the columns of a claimed run, see _CLAIMED
     {goes_out}       the deliveries that no halt stops, see _GOES_OUT
+    {first_of_thread} the first delivery of its thread that still waits, see _FIRST_OF_THREAD
 
 A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its column; only
 `now` stays a single value. Arrays are sent as text in PostgreSQL's own notation: the driver's encoder looks at every element several
@@ -86,6 +87,10 @@ from wakeful_effect effect join wakeful_run run on run.seq = effect.run_seq join
 _GOES_OUT = """(select 1 from wakeful_run sender join wakeful_halt halt on halt.app = sender.app
     where sender.seq = run_seq and halt.agent in ('', sender.agent) and halt.action = '' and substr(sender.agent, 1, 8) <> 'wakeful.'
     limit 1) is null"""
+# Whether no earlier delivery of the same thread, in the same lane, still waits. `head` is the delivery.
+_FIRST_OF_THREAD = """(select 1 from wakeful_delivery earlier
+    where earlier.app = head.app and earlier.channel = head.channel and earlier.thread = head.thread and earlier.urgent = head.urgent
+      and earlier.state = 'pending' and earlier.thread is not null and earlier.seq < head.seq limit 1) is null"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
@@ -94,6 +99,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{effect}": _EFFECT,
         "{judged_effect}": _JUDGED_EFFECT,
         "{goes_out}": _GOES_OUT,
+        "{first_of_thread}": _FIRST_OF_THREAD,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
@@ -107,6 +113,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{effect}": _EFFECT,
         "{judged_effect}": _JUDGED_EFFECT,
         "{goes_out}": _GOES_OUT,
+        "{first_of_thread}": _FIRST_OF_THREAD,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",

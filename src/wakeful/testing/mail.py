@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from wakeful.functions.call import call
-from wakeful.output.channels.base import Channel, Message, Surroundings
+from wakeful.output.channels.base import Channel, Message, Sent, Surroundings
 
 Ask = Callable[[Message], Awaitable[None]]
 
@@ -26,6 +26,9 @@ class Mail:
     def add(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self._messages.setdefault(message.id, message)
+
+    def has(self, message: Message) -> bool:
+        return message.id in self._messages
 
     def all(self, channel: str | None = None) -> list[Message]:
         return [one for one in self._messages.values() if channel in {None, one.channel}]
@@ -49,6 +52,7 @@ class MailChannel(Channel):
         self._is_dead = is_dead
         self._who_is_asked = who_is_asked
         self.timeout, self.attempts, self.backoff = channel.timeout, channel.attempts, channel.backoff
+        self.repeats, self.settle, self.on_doubt = channel.repeats, channel.settle, channel.on_doubt
 
     @property
     def most(self) -> int:  # type: ignore[override]  # changes with the fakes
@@ -63,16 +67,24 @@ class MailChannel(Channel):
         if self._real:
             await call(self._channel.close, (), {}, what="its close")
 
-    async def deliver(self, messages: Sequence[Message]) -> None:
+    async def deliver(self, messages: Sequence[Message]) -> Sequence[Sent | None] | None:
         if self._is_dead():
             await asyncio.get_running_loop().create_future()  # its process is dead: it sends nothing more
         ask = self._who_is_asked()
         if ask is not None:
             for message in messages:
                 await ask(message)
+        answered = None
         if self._real:
-            await call(self._channel.deliver, (messages,), {}, what="its deliver")
+            answered = await call(self._channel.deliver, (messages,), {}, what="its deliver")
         self._mail.add(messages)
+        return answered
+
+    async def find(self, message: Message) -> Sent | None:
+        if self._real:
+            found: Sent | None = await call(self._channel.find, (message,), {}, what="its find")
+            return found
+        return Sent() if self._mail.has(message) else None
 
     def describe(self) -> dict[str, Any]:
         return self._channel.describe()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from wakeful.clock import SECOND, Microseconds, readable, to_text
-from wakeful.output.outbox import LATE
+from wakeful.output.verdicts import LATE
 from wakeful.rate import Rate
 from wakeful.stores.alarm import Alarm, cause_of, late_alarm
 from wakeful.stores.transaction import Fetcher, Row

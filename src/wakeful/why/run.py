@@ -20,6 +20,7 @@ DID = {
     "release": "released its output",
     "return": "returned its output",
     "redeliver": "replayed a delivery of it",
+    "confirm": "confirmed a delivery of it",
     "drop": "discarded a delivery of it",
     "cancel": "cancelled it",
     "answer": "answered its approval",

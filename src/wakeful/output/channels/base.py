@@ -1,16 +1,24 @@
 """The interface of channels: a channel is a place where messages go, and decides nothing about when.
 
-The outbox passes messages in the order in which they were committed. A channel delivers all of them, or raises; then
-they come again, one at a time. So every message is delivered at least once, always under the same id, by which the
-other side recognises a repetition.
+The outbox passes messages in the order in which they were committed. A channel delivers all of them, or raises.
+
+What happens after a crash, a timeout or a 5xx, when a message may have arrived although no answer came, depends on the other side:
+
+    repeats   the other side                       a message in doubt
+    known     recognises the id of a message       goes again under the same id
+    find      can be asked for it (`find`)         is looked for after `settle`, and goes again if it is not there
+    doubt     does neither                         goes again as a possible repetition, or waits for a person (`on_doubt`)
+
+With "known", a failed call for several messages is repeated one by one. With the others each message has a call of its own, and is
+stored as begun before it.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from wakeful.clock import Duration, Microseconds
 from wakeful.errors import ConfigError
@@ -18,6 +26,18 @@ from wakeful.functions.options import Backoff, read_options
 from wakeful.model import Event
 
 UNKNOWN_ATTEMPTS = 8
+Repeats = Literal["known", "find", "doubt"]
+OnDoubt = Literal["repeat", "hold"]
+# For texts that people read, if a message is repeated without knowledge.
+MAY_BE_REPEATED = "This message may be a repetition: an earlier try may have arrived."
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What the other side answered: its own id of the message, and where people find it. Stored as evidence of the delivery."""
+
+    id: str | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +54,9 @@ class Message:
     committed_at: Microseconds
     tries: int
     envelope: str = ""  # JSON of the event that the run handled
+    thread: str | None = None  # messages of one thread belong together
+    urgent: bool = False
+    doubtful: bool = False  # an earlier try may have arrived, and the other side could not be asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +69,10 @@ class Surroundings:
 class Channel(ABC):
     """A place where messages go. Write a subclass for a channel of your own."""
 
-    most: int = 1  # the most messages for one call of `deliver`
+    repeats: Repeats = "doubt"  # how a repetition is recognised: see the top of this file
+    settle: Duration = "30s"  # with "find": how long after a call the other side can be asked for its message
+    on_doubt: OnDoubt = "repeat"  # with "doubt": "hold" leaves the message to a person
+    most: int = 1  # the most messages for one call of `deliver`; only with "known"
     timeout: Duration = "30s"  # for one call of `deliver`
     # Failures of one message before it is a dead letter. None: an outage is retried for a day, an unknown kind of error
     # for `UNKNOWN_ATTEMPTS` tries.
@@ -60,10 +86,15 @@ class Channel(ABC):
         """Called after the last delivery."""
 
     @abstractmethod
-    async def deliver(self, messages: Sequence[Message]) -> None:
-        """Deliver all messages, in order, or raise. Errors are classified like those of a step: a transient one is
-        retried with the same id, a persistent one (a 4xx, `Persistent`) makes the message a dead letter at once.
+    async def deliver(self, messages: Sequence[Message]) -> Sequence[Sent | None] | None:
+        """Deliver all messages, in order, or raise. May return what the other side answered, one for each message. Errors are classified
+        like those of a step: a transient one is retried with the same id, a persistent one (a 4xx, `Persistent`) makes the message a
+        dead letter at once. `NotSent` says that the message certainly did not leave.
         """
+
+    async def find(self, message: Message) -> Sent | None:
+        """With `repeats="find"`: ask the other side for a message that may have arrived. None: it does not have it."""
+        raise NotImplementedError
 
     def missing(self) -> list[str]:
         """What it needs but would not find if it were opened here, such as `env("NAME")`; in words."""
@@ -82,12 +113,29 @@ class Handling:
     timeout: Microseconds
     attempts: int | None
     backoff: Backoff
+    repeats: Repeats
+    settle: Microseconds
+    on_doubt: OnDoubt
+
+    @property
+    def begins(self) -> Literal["none", "new", "all"]:
+        """Which deliveries are stored as begun when they are taken. One in doubt is looked for or held first."""
+        if self.repeats == "known":
+            return "none"
+        return "all" if self.repeats == "doubt" and self.on_doubt == "repeat" else "new"
 
 
 def handling_of(channel: Channel, *, where: str) -> Handling:
     """The declared settings of a channel. ConfigError for settings that could not work, before the first message."""
-    declared = {name: getattr(channel, name) for name in ("most", "timeout", "attempts", "backoff")}
+    declared = {one.name: getattr(channel, one.name) for one in fields(Handling)}
     if declared["timeout"] is None:
         message = f'{where}: timeout: a delivery needs a time limit, like "30s"'
         raise ConfigError(message)
-    return read_options(Handling, declared, where=where)
+    if declared["settle"] is None:
+        message = f'{where}: settle: how long until a message can be found, like "30s"'
+        raise ConfigError(message)
+    if declared["repeats"] == "find" and type(channel).find is Channel.find:
+        message = f'{where}: repeats="find" needs a method `find(message)`, which asks the other side for a message'
+        raise ConfigError(message)
+    read = read_options(Handling, declared, where=where)
+    return read if read.repeats == "known" else replace(read, most=1)

@@ -22,6 +22,7 @@ Accept = Callable[[list[Event]], Awaitable[Any]]
 class EventChannel(Channel):
     """Sends messages as events of one type into the app that they come from."""
 
+    repeats = "known"
     most = 200
 
     def __init__(self, type: str) -> None:  # noqa: A002 the word of CloudEvents

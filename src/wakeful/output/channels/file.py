@@ -27,6 +27,7 @@ from wakeful.private_files import FILE
 class File(Channel):
     """Appends messages to a file, durably."""
 
+    repeats = "known"
     most = 200
 
     def __init__(self, path: str | os.PathLike[str], *, mode: int = FILE) -> None:

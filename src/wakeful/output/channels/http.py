@@ -51,6 +51,8 @@ class Trying:
 class Http(Channel):
     """Posts messages to a URL."""
 
+    repeats = "known"
+
     def __init__(
         self,
         url: str,

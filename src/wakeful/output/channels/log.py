@@ -16,6 +16,7 @@ Level = Literal["debug", "info", "warning", "error"]
 class Log(Channel):
     """Writes messages to the process's own log."""
 
+    repeats = "known"
     most = 200
 
     def __init__(self, level: Level = "info") -> None:

@@ -56,6 +56,8 @@ select alarm from (
   select alarm from wakeful_run where alarm = :key and state = 'held'
   union all
   select alarm from wakeful_delivery where alarm = :key and state = 'dead'
+  union all
+  select alarm from wakeful_delivery where alarm = :key and state = 'unknown'
 ) as dead
 limit 1
 

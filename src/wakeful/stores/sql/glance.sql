@@ -8,8 +8,22 @@ select 'run', value, (
   ) - {now} from json_each(:agents)
 union all
 select 'delivery', value, (
-    select due_at from wakeful_delivery where app = :app and channel = value and state = 'pending' and {goes_out}
-    order by seq limit 1
+    select min(due_at) from (
+      select * from (
+        select due_at from wakeful_delivery
+        where app = :app and channel = value and state = 'pending' and urgent = 0 and thread is null and {goes_out}
+        order by seq limit 1
+      ) as in_order
+      union all
+      select * from (
+        select due_at from wakeful_delivery
+        where app = :app and channel = value and state = 'pending' and urgent = 1 and thread is null and {goes_out}
+        order by seq limit 1
+      ) as urgent
+      union all
+      select due_at from wakeful_delivery head
+      where app = :app and channel = value and state = 'pending' and thread is not null and {goes_out} and {first_of_thread}
+    ) as waiting
   ) - {now} from json_each(:channels)
 union all
 select 'alarm', null, (select min(tell_at) from wakeful_alarm where app = :app and tell_at is not null) - {now}

@@ -43,13 +43,14 @@ order by effect.seq
 
 -- deliveries_under_way(now, app, agent) --
 -- Channels that a process is delivering to, each with how many due deliveries may be among those that it has taken.
-select lane.channel, count(*)
+select delivery.channel, count(*)
 from wakeful_lane lane
-join wakeful_delivery delivery on delivery.app = lane.app and delivery.channel = lane.channel and delivery.state = 'pending'
+join wakeful_delivery delivery on delivery.app = lane.app and delivery.channel = replace(lane.channel, '!', '')
+  and delivery.state = 'pending' and delivery.urgent = case when lane.channel like '%!' then 1 else 0 end
 join wakeful_run run on run.seq = delivery.run_seq
 where lane.app = :app and lane.owner is not null and delivery.due_at <= {now} and substr(run.agent, 1, 8) <> 'wakeful.'
   and cast(:agent as text) in ('', run.agent)
-group by lane.channel order by lane.channel
+group by delivery.channel order by delivery.channel
 
 -- claim_to_undo(now, app, agent, most, process, version) --
 -- Of a halted agent: only runs that a person cancelled, whose effects are to be undone.

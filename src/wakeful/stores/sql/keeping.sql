@@ -16,7 +16,7 @@ select run.root, run.agent, run.finished_at, run.id, run.token,
     and (select 1 from wakeful_run other where other.root = run.root and other.id <> other.root limit 1) is null then 1 else 0 end,
   case when coalesce(
     (select 1 from wakeful_effect where root = run.root and state || '' in ('staged', 'waiting', 'intent', 'retrying', 'unknown', 'held') limit 1),
-    (select 1 from wakeful_delivery where run_seq = run.seq and state || '' in ('held', 'pending', 'dead') limit 1),
+    (select 1 from wakeful_delivery where run_seq = run.seq and state || '' in ('held', 'pending', 'unknown', 'dead') limit 1),
     (select 1 from wakeful_run caller where caller.seq = run.parent_seq and caller.state not in ('done', 'dead', 'denied', 'cancelled') limit 1),
     (select 1 from wakeful_effect effect where effect.root = run.root and effect.once is not null
        and (select 1 from wakeful_operation_key where effect_id = effect.id limit 1) is not null limit 1)
@@ -47,7 +47,7 @@ where root = :root and state in ('staged', 'waiting', 'intent', 'retrying', 'unk
 union all
 select cast(:root as text) from wakeful_delivery
 where run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
-  and state in ('held', 'pending', 'dead')
+  and state in ('held', 'pending', 'unknown', 'dead')
 union all
 select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')
@@ -62,7 +62,7 @@ where root = :root and state in ('staged', 'waiting', 'intent', 'retrying', 'unk
 union all
 select cast(:root as text) from wakeful_delivery
 where run_seq in (select seq from wakeful_run where id = :root union all select seq from wakeful_run where root = :root and id <> root)
-  and state in ('held', 'pending', 'dead')
+  and state in ('held', 'pending', 'unknown', 'dead')
 union all
 select cast(:root as text) from wakeful_run run join wakeful_run caller on caller.seq = run.parent_seq
 where run.id = :root and caller.state not in ('done', 'dead', 'denied', 'cancelled')

@@ -7,8 +7,22 @@ select 'run', given.name, (
   ) - {now} from json_array_elements_text(cast(:agents as json)) as given (name)
 union all
 select 'delivery', given.name, (
-    select due_at from wakeful_delivery where app = :app and channel = given.name and state = 'pending' and {goes_out}
-    order by seq + 0 limit 1
+    select min(due_at) from (
+      select * from (
+        select due_at from wakeful_delivery
+        where app = :app and channel = given.name and state = 'pending' and urgent = 0 and thread is null and {goes_out}
+        order by seq + 0 limit 1
+      ) as in_order
+      union all
+      select * from (
+        select due_at from wakeful_delivery
+        where app = :app and channel = given.name and state = 'pending' and urgent = 1 and thread is null and {goes_out}
+        order by seq + 0 limit 1
+      ) as urgent
+      union all
+      select due_at from wakeful_delivery head
+      where app = :app and channel = given.name and state = 'pending' and thread is not null and {goes_out} and {first_of_thread}
+    ) as waiting
   ) - {now} from json_array_elements_text(cast(:channels as json)) as given (name)
 union all
 select 'alarm', null, (select min(tell_at) from wakeful_alarm where app = :app and tell_at is not null) - {now}

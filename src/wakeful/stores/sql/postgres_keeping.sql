@@ -24,7 +24,7 @@ where run_seq = any(array(
     union all
     select seq from wakeful_run where root = :root and id <> root
   ))
-  and state || '' in ('held', 'pending', 'dead')
+  and state || '' in ('held', 'pending', 'unknown', 'dead')
 union all
 select cast(:root as text) from wakeful_run run
 cross join lateral (select state from wakeful_run where seq = run.parent_seq) caller
@@ -59,7 +59,7 @@ where coalesce(
        union all
        select seq from wakeful_run where root = given.root and id <> root
      ))
-     and state || '' in ('held', 'pending', 'dead') limit 1),
+     and state || '' in ('held', 'pending', 'unknown', 'dead') limit 1),
   (select 1 from wakeful_run run
    where run.id = given.root and (select state from wakeful_run where seq = run.parent_seq)
      not in ('done', 'dead', 'denied', 'cancelled') limit 1),

@@ -35,12 +35,13 @@ where agent.app = :app
 
 -- lane_heads(app) --
 -- differs: see above; and its index is on `seq + 0`.
-select lane.channel, delivery.id, delivery.created_at, run.agent, lane.owner,
+select replace(lane.channel, '!', ''), delivery.id, delivery.created_at, run.agent, lane.owner,
   (select owner from wakeful_agent where app = lane.app and name = run.agent)
 from wakeful_lane lane
 join wakeful_delivery delivery on delivery.seq = any(array[(
   select head.seq from wakeful_delivery head
-  where head.app = lane.app and head.channel = lane.channel and head.state = 'pending' and {goes_out}
+  where head.app = lane.app and head.channel = replace(lane.channel, '!', '') and head.state = 'pending' and {goes_out}
+    and head.urgent = case when lane.channel like '%!' then 1 else 0 end
   order by head.seq + 0 limit 1
 )])
 join wakeful_run run on run.seq = any(array[delivery.run_seq])

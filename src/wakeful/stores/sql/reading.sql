@@ -88,7 +88,8 @@ where effect.operation >= :id and effect.operation < :upper order by effect.oper
 -- The deliveries of a run, including those of its replays and forks.
 select delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject, delivery.error,
   delivery.tries, case when delivery.state = 'pending' then delivery.due_at end as due_at,
-  delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent
+  delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent, delivery.urgent, delivery.thread,
+  delivery.evidence, delivery.doubt_at
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where run.id = :root or (run.root = :root and run.id <> run.root)
 order by delivery.seq
@@ -97,7 +98,8 @@ order by delivery.seq
 -- Newest first; `after` is the seq of the last one seen.
 select delivery.seq, delivery.id, delivery.channel, delivery.state, delivery.reason, delivery.message, delivery.subject,
   delivery.error, delivery.tries, case when delivery.state = 'pending' then delivery.due_at end as due_at,
-  delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent
+  delivery.created_at as committed_at, delivery.settled_at, run.id as run, run.agent, delivery.urgent, delivery.thread,
+  delivery.evidence, delivery.doubt_at
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where (cast(:channel as text) is null or delivery.channel = :channel)
   and (cast(:state as text) is null or delivery.state = :state)

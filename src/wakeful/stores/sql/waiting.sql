@@ -41,13 +41,14 @@ join wakeful_run run on run.seq = (
 where agent.app = :app
 
 -- lane_heads(app) --
--- For each channel: the next delivery, its agent, and the process that holds the lane.
-select lane.channel, delivery.id, delivery.created_at, run.agent, lane.owner,
+-- For each lane: its channel, the next delivery, its agent, and the process that holds the lane.
+select replace(lane.channel, '!', ''), delivery.id, delivery.created_at, run.agent, lane.owner,
   (select owner from wakeful_agent where app = lane.app and name = run.agent)
 from wakeful_lane lane
 join wakeful_delivery delivery on delivery.seq = (
   select head.seq from wakeful_delivery head
-  where head.app = lane.app and head.channel = lane.channel and head.state = 'pending' and {goes_out}
+  where head.app = lane.app and head.channel = replace(lane.channel, '!', '') and head.state = 'pending' and {goes_out}
+    and head.urgent = case when lane.channel like '%!' then 1 else 0 end
   order by head.seq limit 1
 )
 join wakeful_run run on run.seq = delivery.run_seq

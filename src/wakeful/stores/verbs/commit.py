@@ -313,6 +313,8 @@ def _delivery_row(now: int | None, request: CommitRun, delivery: Any) -> tuple[o
         delivery.message,
         delivery.subject,
         delivery.position,
+        int(delivery.urgent),
+        delivery.thread,
     )
 
 

@@ -54,7 +54,16 @@ from wakeful.stores.verbs.keeping import (
 from wakeful.stores.verbs.links import MakeLink, RefuseLink, make_links, refuse_links
 from wakeful.stores.verbs.locks import FreeLock, TakeLock, free_locks, take_locks
 from wakeful.stores.verbs.operation_keys import OpenOnce, SaveOnce, open_once, save_once
-from wakeful.stores.verbs.outbox import RedoDelivery, WorkLane, redo_deliveries, work_lanes
+from wakeful.stores.verbs.outbox import (
+    BeginDelivery,
+    ConfirmDelivery,
+    RedoDelivery,
+    WorkLane,
+    begin_deliveries,
+    confirm_deliveries,
+    redo_deliveries,
+    work_lanes,
+)
 from wakeful.stores.verbs.pauses import ChangePause, change_pauses
 from wakeful.stores.verbs.people import RaiseAlarm, RecordOperation, raise_alarms, record_operations
 from wakeful.stores.verbs.persons import ApplyPeople, EnterTokens, apply_people, enter_tokens
@@ -166,7 +175,9 @@ VERBS: dict[type, Verb] = {
     ForkRun: fork_runs,
     FeedEvents: feed_events,
     RedoDelivery: redo_deliveries,
+    ConfirmDelivery: confirm_deliveries,
     WorkLane: work_lanes,
+    BeginDelivery: begin_deliveries,
     ScheduleByRun: schedule_by_runs,
     MakeReminder: make_reminders,
     ChangeSchedule: change_schedules,
