@@ -34,6 +34,7 @@ pytest_plugins = [
     "support.apps",
     "support.backups",
     "support.clouds",
+    "support.packages",
     "support.shop",
     "support.shops",
 ]

@@ -1,9 +1,10 @@
 """Channels for users: `from wakeful.channels import http`. `output/channels/` has their code."""
 
-from wakeful.output.channels.base import Channel, Message
+from wakeful.output.channels.base import Channel, Message, Sent
 from wakeful.output.channels.event import event
 from wakeful.output.channels.file import file
 from wakeful.output.channels.http import http
+from wakeful.output.channels.installed import channel
 from wakeful.output.channels.log import log
 
-__all__ = ["Channel", "Message", "event", "file", "http", "log"]
+__all__ = ["Channel", "Message", "Sent", "channel", "event", "file", "http", "log"]

@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 
 from docs.pages import page
 from support.apps import FOREVER, NewApp, working
+from support.packages import Install
 from wakeful import App, ConfigError, Run, trigger
 from wakeful.runtime import Runtime
 from wakeful.stores.journal import Died
@@ -22,37 +23,6 @@ from wakeful.stores.verbs.processes import BuryProcess, other_processes
 from wakeful.stores.verbs.take_in import TakeIn
 
 SRC = Path(__file__).resolve().parents[2] / "src"
-
-Install = Callable[..., None]
-
-
-@pytest.fixture
-def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of installed packages, which Python looks into."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    before = set(sys.modules)
-    yield folder
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
-            del sys.modules[name]
-
-
-@pytest.fixture
-def install(packages: Path) -> Install:
-    """Installs a package with one trigger, as pip leaves it behind."""
-
-    def write(kind: str, value: str, code: str, *, package: str | None = None) -> None:
-        name = package or f"wakeful-{kind}"
-        module = value.partition(":")[0]
-        (packages / f"{module}.py").write_text(dedent(code))
-        about = packages / f"{name.replace('-', '_')}-1.0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (about / "entry_points.txt").write_text(f"[wakeful.triggers]\n{kind} = {value}\n")
-
-    return write
 
 
 @pytest.fixture
@@ -225,10 +195,10 @@ def test_a_package_that_is_broken_is_one_line(install: Install, value: str, code
 
 
 def test_a_broken_package_is_a_finding_of_the_doctor(install: Install):
-    from wakeful.cli.doctor import installed_triggers
+    from wakeful.cli.doctor import installed_extensions
 
     install("broken", "broken:make", "import not_there")
     install("fine", "fine:make", "def make(): ...")
-    found = {one.text.partition(" of ")[0]: one.verdict for one in installed_triggers()}
+    found = {one.text.partition(" of ")[0]: one.verdict for one in installed_extensions()}
     assert found["trigger('broken')"] == "look"
     assert found['trigger("fine")'] == "good"

@@ -130,7 +130,7 @@ def versions() -> Iterator[Finding]:
     )
     yield from bytecode()
     yield Finding("sqlite", "good", f"{apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})")
-    yield from installed_triggers()
+    yield from installed_extensions()
 
 
 def bytecode() -> Iterator[Finding]:
@@ -151,17 +151,20 @@ def bytecode() -> Iterator[Finding]:
         )
 
 
-def installed_triggers() -> Iterator[Finding]:
-    """Triggers from other packages. One that cannot be loaded affects only the apps that use it."""
-    from wakeful.triggers.installed import find, installed, make_of, package_of
+def installed_extensions() -> Iterator[Finding]:
+    """Triggers and channels from other packages. One that cannot be loaded affects only the apps that use it."""
+    from wakeful.installed import package_of
+    from wakeful.output.channels.installed import CHANNELS
+    from wakeful.triggers.installed import TRIGGERS
 
-    for name, entries in sorted(installed().items()):
-        try:
-            make_of(find(name))
-        except ConfigError as error:
-            yield Finding("triggers", "look", str(error), "fix or uninstall it")
-        else:
-            yield Finding("triggers", "good", f'trigger("{name}") of {package_of(entries[0])}')
+    for kind in (TRIGGERS, CHANNELS):
+        for name, entries in sorted(kind.installed().items()):
+            try:
+                kind.function_of(kind.find(name))
+            except ConfigError as error:
+                yield Finding(f"{kind.word}s", "look", str(error), "fix or uninstall it")
+            else:
+                yield Finding(f"{kind.word}s", "good", f'{kind.word}("{name}") of {package_of(entries[0])}')
 
 
 def is_ours(path: Path) -> bool:

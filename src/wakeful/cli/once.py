@@ -45,7 +45,9 @@ async def _once(app: Declarations, arguments: argparse.Namespace, stopping: Stop
         await close(runtime)
     ended = {state: after.get(state, 0) - before.get(state, 0) for state in sorted(FINAL_RUN_STATES)}
     left = {state: count for state, count in sorted(after.items()) if state not in FINAL_RUN_STATES and count}
-    deliveries = {state: sent_after.get(state, 0) - sent_before.get(state, 0) for state in ("delivered", "dead")}
+    deliveries = {
+        state: sent_after.get(state, 0) - sent_before.get(state, 0) for state in ("delivered", "unknown", "dead")
+    }
     deliveries |= {"pending": sent_after.get("pending", 0)}
     if arguments.json:
         finished = {state: count for state, count in ended.items() if count > 0}
@@ -68,10 +70,10 @@ def sentence(ended: Mapping[Any, int], left: Mapping[Any, int], deliveries: Mapp
     done = ", ".join(f"{count} {state}" for state, count in ended.items() if count > 0)
     rest = ", ".join(f"{count} {state}" for state, count in left.items())
     sent = ", ".join(
-        f"{deliveries[state]} {state}" for state in ("delivered", "pending", "dead") if deliveries[state] > 0
+        f"{deliveries[state]} {state}" for state in ("delivered", "pending", "unknown", "dead") if deliveries[state] > 0
     )
     # A run that is now held or waits for its next try was due too.
     idle = "nothing finished" if left else "nothing was due"
-    nothing = not done and deliveries["delivered"] <= 0 and deliveries["dead"] <= 0
+    nothing = not done and all(deliveries[state] <= 0 for state in ("delivered", "unknown", "dead"))
     parts = [f"{done} now" if done else idle if nothing else "", f"deliveries: {sent}" if sent else ""]
     return "; ".join(one for one in (*parts, f"{rest} left for later" if rest else "") if one)

@@ -283,7 +283,7 @@ class Drawing:
         branch = tree.add(Text.assemble(("delivery to ", "dim"), words, "  ", state(delivery["state"]), (end, "dim")))
         if delivery["state"] in {"pending", "dead"}:
             self._error(branch, delivery["error"])
-        if delivery["reason"] and delivery["state"] in {"dead", "discarded"}:
+        if delivery["reason"] and delivery["state"] in {"dead", "unknown", "discarded"}:
             branch.add(Text(self._fit(plain(delivery["reason"]), 8)))
 
     def _ending(self, tree: Tree, run: Shown) -> None:

@@ -4,6 +4,7 @@ approval   a question of a run, or whether a run or an effect may begin
 effect     a call of which only a person can find out whether it was done
 output     the output of a run that did not pass its checks
 run        a run that does not continue by itself, because its code changed or a payload was tampered with
+delivery   a message of which only a person can find out whether it arrived
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from wakeful.stores.reads import LONGEST_CURSOR
 from wakeful.stores.tampered import held_for_tampering
 from wakeful.values import arguments_of
 
-Kind = Literal["approval", "effect", "output", "run"]
-CURSOR = re.compile(r"(\d{1,18})\.([0-3])\.([0-9a-f]{1,64}(?:\.\d{1,9})?)")
+Kind = Literal["approval", "effect", "output", "run", "delivery"]
+CURSOR = re.compile(r"(\d{1,18})\.([0-4])\.([0-9a-f]{1,64}(?:\.\d{1,9})?(?:-[0-9a-f]{1,64})?)")
 SHOWN_ARGUMENTS = 300
 SHOWN_TEXT = 1_000  # characters on the command line; `--json` has all
 MOST_ANSWERS = 5  # an approval with more possible answers shows one command for all
@@ -51,9 +52,11 @@ class Waiting(TypedDict):
 
     kind: Annotated[
         Kind,
-        About("approval: a question. effect: it may have been done. output: it failed its checks. run: it is stopped"),
+        About(
+            "approval: a question. effect, delivery: it may have been done. output: it failed its checks. run: it is stopped"
+        ),
     ]
-    id: Annotated[str, About("Id of the approval, of the effect, or of the run")]
+    id: Annotated[str, About("Id of the approval, effect, run or delivery")]
     app: str
     agent: str
     run: str
@@ -117,6 +120,10 @@ def of_run(row: Row) -> list[str]:
     return [f"wakeful why {row.run}", f"wakeful replay {row.run}", f"wakeful cancel {row.run}"]
 
 
+def of_delivery(row: Row) -> list[str]:
+    return [f"wakeful deliveries {verb} {row.id}" for verb in ("confirm", "replay", "discard", "show")]
+
+
 def its_text(row: Row) -> str:
     return row.text or ""
 
@@ -127,12 +134,17 @@ def text_of_effect(row: Row) -> str:
     return f"{called}: {row.text}" if row.text else called
 
 
+def text_of_delivery(row: Row) -> str:
+    return f"to channel {row.more[0]}: {row.text}"
+
+
 # In this order if they are due at the same time.
 SOURCES = (
     Source("approval", "approvals_to_review", of_approval, its_text),
     Source("effect", "effects_to_review", of_effect, text_of_effect),
     Source("output", "outputs_to_review", of_output, its_text),
     Source("run", "runs_to_review", of_run, its_text),
+    Source("delivery", "deliveries_to_review", of_delivery, text_of_delivery),
 )
 
 
@@ -143,7 +155,8 @@ async def review(
     desk: Desk,
     *,
     kind: Annotated[
-        Kind | None, Param("only this kind: approval, effect, output, run", about="only this kind", metavar="KIND")
+        Kind | None,
+        Param("only this kind: approval, effect, output, run, delivery", about="only this kind", metavar="KIND"),
     ] = None,
     agent: Annotated[str | None, Param("only what an agent of this name waits for", metavar="NAME")] = None,
     app: OfApp = None,
@@ -210,7 +223,8 @@ def shown(one: Waiting, look: Look) -> Printed:
     ends = "" if one["due"] is None else f", ends {look.ago(one['due'])}"
     run = "" if one["id"] == one["run"] else f", run {look.short(one['run'])}"
     about = f"  agent {plain(one['agent'])}{run}, since {look.ago(one['since'])}{ends}"
-    yield line((f"{one['kind']} ", "dim"), (look.short(one["id"]), "bold"), about, whole=whole)
+    name = look.short_delivery(one["id"]) if one["kind"] == "delivery" else look.short(one["id"])
+    yield line((f"{one['kind']} ", "dim"), (name, "bold"), about, whole=whole)
     yield line(cut(plain_lines(one["text"]), SHOWN_TEXT), indent=2)
     for command in one["commands"]:
         yield line((command, "cyan"), indent=4, whole=True)

@@ -227,7 +227,8 @@ def _with_delivery(outcome: dict[str, Any] | None, deliveries: Sequence[Delivery
     if outcome is None:
         return None
     states = {one["state"] for one in deliveries} - {"held", "discarded"}
-    word = "failed" if "dead" in states else "pending" if "pending" in states else "delivered" if states else "none"
+    unsettled = states & {"pending", "unknown"}
+    word = "failed" if "dead" in states else "pending" if unsettled else "delivered" if states else "none"
     return {**outcome, "delivery": word}
 
 

@@ -55,6 +55,7 @@ STYLES = {
     "expired": "dim",
     "delivered": "green",
     "pending": "cyan",
+    "unknown": "yellow",
     "discarded": "dim",
     "confirmed": "green",
     "staged": "cyan",

@@ -37,6 +37,10 @@ class CaseResult:
         return [run for run in self.runs.values() if run["state"] == "held"]
 
     @property
+    def unknown(self) -> list[dict[str, Any]]:
+        return [one for one in self.deliveries if one["state"] == "unknown"]
+
+    @property
     def deliveries(self) -> list[dict[str, Any]]:
         return [one for run in self.runs.values() for one in run["deliveries"]]
 
@@ -76,7 +80,7 @@ class CrashReport:
 
     @property
     def held(self) -> list[Crash]:
-        """The crashes after which a run waits for a person, as its action declared. Not a problem."""
+        """The crashes after which a run or a delivery waits for a person, as its action or channel declared. Not a problem."""
         return [crash for crash in self.crashes if crash.held]
 
     @property
@@ -92,9 +96,9 @@ class CrashReport:
         for run in seen.runs.values():
             before = states.get(run["agent"], "").split(" and ")
             states[run["agent"]] = " and ".join(sorted({*before, run["state"]} - {""}))
-        self.crashes.append(
-            Crash(boundary, states, tuple(f"{run['agent']}: {run['reason']}" for run in seen.held), tuple(found))
-        )
+        held = [f"{run['agent']}: {run['reason']}" for run in seen.held]
+        held += [f"delivery to {one['channel']}: {one['reason']}" for one in seen.unknown]
+        self.crashes.append(Crash(boundary, states, tuple(held), tuple(found)))
 
     def check(self) -> None:
         """Raise AssertionError, with the whole table, if a crash at any boundary changed anything."""
@@ -213,16 +217,20 @@ def total(outside: Any) -> int | None:
 def compare_deliveries(
     baseline: Iterable[Mapping[str, Any]], seen: Iterable[Mapping[str, Any]]
 ) -> list[tuple[Kind, str]]:
-    """A delivery may be sent again, but only with the same id."""
-    before, after = delivered(baseline), delivered(seen)
+    """A delivery may be sent again, but only with the same id. An unknown one waits for a person, as its channel declares."""
+    listed = list(seen)
+    before, after, unknown = in_state("delivered", baseline), in_state("delivered", listed), in_state("unknown", listed)
     return [
         *(("twice", f"a delivery to {after[one]} was sent with a new id ({one})") for one in after.keys() - before),
-        *(("never", f"a delivery to {before[one]} was never sent ({one})") for one in before.keys() - after),
+        *(
+            ("never", f"a delivery to {before[one]} was never sent ({one})")
+            for one in before.keys() - after - unknown.keys()
+        ),
     ]
 
 
-def delivered(deliveries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    return {str(one["id"]): str(one.get("channel")) for one in deliveries if one.get("state") == "delivered"}
+def in_state(state: str, deliveries: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {str(one["id"]): str(one.get("channel")) for one in deliveries if one.get("state") == state}
 
 
 def compare_runs(

@@ -10,7 +10,7 @@ from wakeful.resources.desk import Desk
 from wakeful.why.story import Story, story_about
 from wakeful.why.words import SHOWN_DELIVERIES, Shown, at, failure, moment, number, ordinal
 
-DELIVERY_WORDS = ("delivered", "pending", "held", "dead", "discarded")
+DELIVERY_WORDS = ("delivered", "pending", "held", "unknown", "dead", "discarded")
 
 
 async def why_delivery(desk: Desk, identifier: str) -> Story | None:
@@ -51,6 +51,11 @@ def tell_deliveries(deliveries: list[Shown]) -> list[str]:
     dead = [delivery for delivery in deliveries if delivery["state"] == "dead"]
     late = [delivery for delivery in deliveries if delivery["state"] == "pending" and delivery["error"]]
     told += [
+        f"The delivery to {one['channel']} ({one['id']}) may have arrived. {what_to_find_out(one)}"
+        for one in deliveries
+        if one["state"] == "unknown"
+    ][:SHOWN_MESSAGES]
+    told += [
         f"The delivery to {one['channel']} ({one['id']}) is dead{as_reason(one)}: {failure(one['error'])}. {what_to_do_with_it(one)}"
         for one in dead[:SHOWN_DELIVERIES]
     ]
@@ -86,8 +91,12 @@ def tell_delivery_state(delivery: Shown, present: Microseconds) -> list[str]:
                 f"It is held, because the output of its run did not pass its checks. `wakeful why {run}` explains why, and what can be done."
             ]
         case "delivered":
+            return tell_delivered(delivery)
+        case "unknown":
+            reason = delivery["reason"] or "it may have arrived"
             return [
-                f"It is delivered: the channel accepted it at {at(delivery['settled_at'])}, on the {ordinal(delivery['tries'])} try."
+                f"It is unknown whether it arrived, after {tries}: {reason}. Its channel repeats nothing in doubt.",
+                what_to_find_out(delivery),
             ]
         case "dead":
             settled = f"It is dead: given up at {at(delivery['settled_at'])} after {tries}{as_reason(delivery)}."
@@ -102,6 +111,23 @@ def tell_delivery_state(delivery: Shown, present: Microseconds) -> list[str]:
         case _:
             again = [f"It was {delivery['reason']}."] if delivery["reason"] else []
             return [*again, tell_when(delivery, present)]
+
+
+def tell_delivered(delivery: Shown) -> list[str]:
+    """When it arrived and how that is known."""
+    when, evidence = at(delivery["settled_at"]), delivery["evidence"] or {}
+    seen = [f"The other side calls it {evidence['id']}."] if evidence.get("id") else []
+    seen += [f"It is at {evidence['url']}."] if evidence.get("url") else []
+    if delivery["reason"] and delivery["reason"].startswith(("found there", "confirmed by")):
+        return [f"It is delivered, since {when}: {delivery['reason']}.", *seen]
+    return [f"It is delivered: the channel accepted it at {when}, on the {ordinal(delivery['tries'])} try.", *seen]
+
+
+def what_to_find_out(delivery: Shown) -> str:
+    return (
+        f"Look there, then `wakeful deliveries confirm {delivery['id']}` if it arrived; `wakeful deliveries replay {delivery['id']}` "
+        f"sends it again, `wakeful deliveries discard {delivery['id']}` gives it up."
+    )
 
 
 def tell_when(delivery: Shown, present: Microseconds) -> str:

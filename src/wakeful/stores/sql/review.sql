@@ -79,3 +79,11 @@ where run.state = 'held' and run.outcome is null and run.held_at is not null
   and not exists
     (select 1 from wakeful_effect effect where effect.root = run.root and effect.state || '' = 'held' limit 1 offset 0)
 order by run.held_at, run.id limit :most
+
+-- deliveries_to_review(at, id, app, agent, most) --
+-- They may have arrived, and their channel repeats nothing in doubt.
+select delivery.doubt_at, delivery.id, delivery.app, run.agent, run.id, delivery.doubt_at, null, delivery.reason, delivery.channel
+from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
+where delivery.state = 'unknown' and delivery.doubt_at >= :at and (delivery.doubt_at > :at or delivery.id > :id)
+  and (cast(:app as text) is null or delivery.app = :app) and (cast(:agent as text) is null or run.agent = :agent)
+order by delivery.doubt_at, delivery.id limit :most

@@ -15,4 +15,4 @@ alter table wakeful_delivery add column evidence text;                     -- JS
 -- Only what still waits in a thread, so that messages without one cost nothing.
 create index wakeful_delivery_thread on wakeful_delivery (app, channel, thread, seq) where state = 'pending' and thread is not null;
 create index wakeful_delivery_urgent on wakeful_delivery (app, channel, seq) where state = 'pending' and urgent = 1;
-create index wakeful_delivery_unknown on wakeful_delivery (created_at, id) where state = 'unknown';
+create index wakeful_delivery_unknown on wakeful_delivery (doubt_at, id) where state = 'unknown';
