@@ -56,6 +56,7 @@ async def comment(op: Operation, number: int, text: str) -> dict[str, object]:  
 class Nowhere(Channel):
     """Takes everything at once: what is measured is the outbox."""
 
+    repeats = "known"
     most = 200
 
     async def deliver(self, messages: Sequence[Message]) -> None: ...

@@ -57,7 +57,7 @@ from wakeful.stores.verbs.grants import AddGrant, RevokeGrant
 from wakeful.stores.verbs.halts import ChangeHalt
 from wakeful.stores.verbs.keeping import ChangeCiphers, RemoveArchived, ResealPayloads
 from wakeful.stores.verbs.links import MakeLink
-from wakeful.stores.verbs.outbox import RedoDelivery
+from wakeful.stores.verbs.outbox import ConfirmDelivery, Delivered, RedoDelivery, WorkLane
 from wakeful.stores.verbs.pauses import ChangePause
 from wakeful.stores.verbs.people import RaiseAlarm
 from wakeful.stores.verbs.persons import ApplyPeople, EnterTokens
@@ -235,6 +235,16 @@ async def redo_delivery(member: Member) -> ByPerson[Any]:
     return RedoDelivery(f"{claim.root}-0", waiting=True, discard=True, by=ADA, note=WHY)
 
 
+async def confirm_delivery(member: Member) -> ByPerson[Any]:
+    claim = await hold_output(member)
+    await member.store.do(ReleaseRun(claim.id, by=Actor("bob", "http")))
+    lane = WorkLane(APP, "ops", member.process, 1, begins="new")
+    taken = await member.store.do(lane)
+    lost = Delivered(taken.deliveries[0].seq, "unknown", 1, reason="it may have arrived", doubtful=True)
+    await member.store.do(WorkLane(APP, "ops", member.process, 1, taken.token, [lost]))
+    return ConfirmDelivery(f"{claim.root}-0", by=ADA, note=WHY)
+
+
 async def end_quarantine(member: Member) -> ByPerson[Any]:
     await member.store.do(EnterSources(APP, [("tape", "tape")]))
     await member.store.do(
@@ -299,6 +309,7 @@ CASES: dict[type[ByPerson[Any]], Case] = {
     ReleaseRun: release_run,
     ReturnRun: return_run,
     RedoDelivery: redo_delivery,
+    ConfirmDelivery: confirm_delivery,
     EndQuarantine: end_quarantine,
     FillOccurrences: fill_occurrences,
     SendEvent: send_event,

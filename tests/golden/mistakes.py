@@ -138,6 +138,7 @@ MISTAKES: dict[str, list[tuple[str, ...]]] = {
         ("deliveries", "replay", "nothing"),
         ("deliveries", "discard", "nothing"),
         ("deliveries", "discard", "x", "y"),
+        ("deliveries", "confirm"),
         ("deliveries", "show"),
         ("deliveries", "show", "nothing"),
         ("deliveries", "list", "x"),

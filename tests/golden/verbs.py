@@ -78,6 +78,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "deliveries/discard-pending": ("deliveries", "discard", "ea244977e89fe5f265574f9948-05d6fdd5f622"),
     "deliveries/discard-discarded": ("deliveries", "discard", "e427c08036a714b9f04b9730fb-846be84a5c6c"),
     "deliveries/discard-held": ("deliveries", "discard", "2ce9b31d072debd8c1152da378-90bb53c3aa68"),
+    "deliveries/confirm-delivered": ("deliveries", "confirm", "22290ae6d7fc693079e167a06b-", *NOTE),
     "deliveries/discard-many": ("deliveries", "discard", "--channel", "mail", "--all"),
     # states
     "state/set": ("state", "set", "tally", '{"seen": 5}', "--of", "shop", *NOTE),

@@ -54,7 +54,7 @@ def tell_deliveries(deliveries: list[Shown]) -> list[str]:
         f"The delivery to {one['channel']} ({one['id']}) may have arrived. {what_to_find_out(one)}"
         for one in deliveries
         if one["state"] == "unknown"
-    ][:SHOWN_MESSAGES]
+    ][:SHOWN_DELIVERIES]
     told += [
         f"The delivery to {one['channel']} ({one['id']}) is dead{as_reason(one)}: {failure(one['error'])}. {what_to_do_with_it(one)}"
         for one in dead[:SHOWN_DELIVERIES]
