@@ -181,6 +181,7 @@ class HeldAdmission:
 
     decision: Decision
     owner: str | None = None
+    version: str | None = None  # of the policy that it was judged by; None: the app has none
 
 
 @dataclass(slots=True)

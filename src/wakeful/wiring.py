@@ -39,6 +39,7 @@ from wakeful.execution.worker import Worker, limits_of, versions_of
 from wakeful.intake.accept import Door
 from wakeful.intake.cloudevents import from_envelope
 from wakeful.intake.flow import flows_of
+from wakeful.intake.held_runs import HeldRuns
 from wakeful.intake.matching import fits
 from wakeful.intake.people_files import PeopleFiles
 from wakeful.intake.policies import Policies
@@ -161,15 +162,6 @@ class Parts:
             app.name, app.people, self.store, self.reader, process=lambda: self.membership.process, alarm=self.alarm
         )
         self.policies = Policies(app.name, self.database, lambda: app.rules)
-        self.policy_files = PolicyFiles(
-            app.name,
-            app.policy,
-            self.policies,
-            self.store,
-            partial(known_to, app, self.people_files),
-            alarm=self.alarm,
-            people=lambda: self.people_files.mark,
-        )
         self.door = Door(
             app.name,
             # A schedule names its agent itself, so it is not routed.
@@ -186,6 +178,25 @@ class Parts:
             on_broken_rule=self.trouble.note_broken_rule,
             reserved=self.reserved,
             on_exhausted=self.trouble.note_exhausted,
+        )
+        self.held_runs = HeldRuns(
+            app.name,
+            self.database,
+            self.store,
+            self.door,
+            self.policies,
+            agents=agents,
+            process=lambda: self.membership.process,
+        )
+        self.policy_files = PolicyFiles(
+            app.name,
+            app.policy,
+            self.policies,
+            self.store,
+            partial(known_to, app, self.people_files),
+            alarm=self.alarm,
+            people=lambda: self.people_files.mark,
+            judge_held=self.held_runs.judge,
         )
         self.membership = Membership(
             self.store,

@@ -43,9 +43,10 @@ def rules(*lines: str) -> str:
     return "policy: 1\nrules:\n" + "".join(f"  - {{{line}}}\n" for line in lines)
 
 
-async def put_in_force(runtime: Runtime, text: str) -> None:
+async def put_in_force(runtime: Runtime, text: str, *, app: str | None = None, version: str | None = None) -> None:
+    """`version`: of a text that cannot be read here."""
     texts = [("policy.yaml", text)]
-    await runtime.store.do(ApplyPolicy(runtime.app.name, read_policy(texts).version, texts, by=ADA))
+    await runtime.store.do(ApplyPolicy(app or runtime.app.name, version or read_policy(texts).version, texts, by=ADA))
 
 
 async def open_approvals(runtime: Runtime) -> list[dict[str, Any]]:

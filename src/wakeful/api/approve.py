@@ -129,7 +129,7 @@ class ApprovePage:
             words = outcome(present, link) if present["state"] != "open" else str(error)
             return approve_page.outcome_page(present, words, status=409)
         present = await self._approval(link) or one
-        return approve_page.outcome_page(present, outcome(present, link))
+        return approve_page.outcome_page(present, outcome(present, link, answered=True))
 
     async def _opened(self, request: Request) -> Link:
         token: str = request.path_params["token"]
@@ -173,8 +173,9 @@ class ApprovePage:
         return approve_page.refusal_page(EXPIRED if error.reason == "expired" else NOT_VALID, status, headers)
 
 
-def outcome(one: Mapping[str, Any], link: Link) -> str:
-    """What became of an approval, in a sentence."""
+def outcome(one: Mapping[str, Any], link: Link, *, answered: bool = False) -> str:
+    """What became of an approval, in a sentence. `answered`: the person has answered by this link just now."""
+    answered = answered or link.used_at is not None
     match one["state"]:
         case "answered":
             answer = {True: "Approved", False: "Denied"}.get(one["answer"], f"Answered with {in_json(one['answer'])}")
@@ -184,10 +185,18 @@ def outcome(one: Mapping[str, Any], link: Link) -> str:
             return "It expired without an answer."
         case "withdrawn":
             return "It was withdrawn: the run that asked is over."
-        case "open" if link.used_at is not None:
+        case "open" if answered and agreed(one):
+            return f"{link.person} has answered. The policy has changed since: the run is judged by the policy in force before it begins."
+        case "open" if answered:
             return f"{link.person} has answered. It waits for more answers."
         case state:
             return f"It is {state}."
+
+
+def agreed(one: Mapping[str, Any]) -> bool:
+    """Whether enough people have said yes, although the approval is open."""
+    yeses = [vote for vote in one["votes"] if vote["counts"] and vote["answer"] and (vote["proved"] or one["of"] == 1)]
+    return len(yeses) >= int(one["of"])
 
 
 def bad_form(detail: str, field: str) -> Problem:

@@ -33,6 +33,7 @@ from wakeful.model import (
     trace_id,
 )
 from wakeful.policy.decide import AdmissionFacts
+from wakeful.policy.judgement import Judgement
 from wakeful.policy.loops import Chain, ChainLimits
 from wakeful.stores.user_transaction import accept_within
 from wakeful.stores.verbs.accept import AcceptEvents
@@ -196,7 +197,23 @@ class Door:
             judgement=judgement if judgement.counted else None,
             owner=facts.owner,
         )
-        return admission if decision.answer == "allow" else as_held(admission, decision)
+        return admission if decision.answer == "allow" else as_held(admission, decision, judgement.version)
+
+    def facts(self, agent: str, event: Event) -> AdmissionFacts:
+        """The facts about a stored event that is for this agent, as of now."""
+        chain = self._chains.chain(event) if event.extensions else None
+        return AdmissionFacts(self._app, agent, self._owners.get(agent), event, self._clock.now(), chain)
+
+    def judge_again(self, facts: AdmissionFacts, rounds: int) -> Judgement:
+        """Judge an event whose run waits to begin. Its chain has come back to the agent `rounds` times by now, perhaps with later events too: they
+        do not take it over the limit that it was within. A chain that is no longer counted counts as if it were at the limit.
+        """
+        loop = None if facts.chain is None else self._loop(facts, facts.chain)
+        if loop is None:
+            return self._policies.judge_admission(facts)
+        most = rounds if self._chains.rate is None else self._chains.rate.most
+        judgement: Judgement = loop.judge(min(rounds or most, most))
+        return judgement
 
     def _loop(self, facts: AdmissionFacts, chain: Chain) -> Loop | None:
         """The chain that must be counted before it can be decided: one that comes back to this agent, or one that is

@@ -52,6 +52,11 @@ class Policies:
         """Whether rules in a file may ask for the arguments of an action."""
         return self.policy is not None
 
+    @property
+    def readable(self) -> str | None:
+        """The version in force, if this process can read its text."""
+        return self.version if self._unreadable is None else None
+
     def judge(self, facts: Facts) -> Judgement:
         """The judgement of all rules. If the text in force cannot be read here, everything is denied."""
         if facts.agent.startswith(OWN_AGENTS):

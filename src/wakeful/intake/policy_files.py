@@ -9,7 +9,7 @@ a new text ──► checked ─┬─ wrong ──────────► a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,11 @@ class PolicyFiles(Service):
         *,
         alarm: Callable[[str, str], None],
         people: Callable[[], object] = lambda: None,
+        judge_held: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`people`: which people are in force. If they change, the files are checked again, since rules name people."""
+        """`people`: which people are in force. If they change, the files are checked again, since rules name people. `judge_held` judges
+        the runs that wait to begin and were judged by another policy than the one in force.
+        """
         super().__init__()
         self._app = app
         self._files = files
@@ -96,6 +99,7 @@ class PolicyFiles(Service):
         self._known = known
         self._alarm = alarm
         self._people = people
+        self._judge_held = judge_held
         # The texts that were refused or stored last. A text that met an outage of the store is not among them: it is stored later.
         self._done: tuple[list[tuple[str, str]], object] | None = None
         self._version: str | None = None  # of the files; None: they were refused
@@ -112,6 +116,7 @@ class PolicyFiles(Service):
                 raise
             self._tell(str(error))
         await self._policies.look()
+        await self._judge_anew()
 
     async def run_once(self) -> float | None:
         try:
@@ -120,7 +125,13 @@ class PolicyFiles(Service):
             self._tell(str(error))
         if await self._policies.look() and self._told is not None and self._policies.version == self._version:
             await self._resolve()  # a person put the older text of these files in force
+        await self._judge_anew()
         return LOOK_EVERY if self._files or self._policies.version is not None else None
+
+    async def _judge_anew(self) -> None:
+        """Each time, because a run may be held by a process that does not follow the policy in force yet."""
+        if self._judge_held is not None:
+            await self._judge_held()
 
     async def _apply(self) -> None:
         if not self._files:

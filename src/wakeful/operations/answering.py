@@ -49,18 +49,19 @@ async def answer_approval(
     *,
     by: Actor,
     note: str | None = None,
-    begins: str | None = None,
+    begins: tuple[str, str] | None = None,
     digest: str | None = None,
     arguments: Mapping[str, Any] | None = None,
     link: str | None = None,
 ) -> Answered | None:
-    """Store an answer. None if there is no such approval. `begins`: the run that waits to begin, if the approval is about that. `digest`
+    """Store an answer. None if there is no such approval. `begins`: the app and the run that waits to begin, if the approval is about that. `digest`
     and `arguments` are for approvals of effects: what the person saw, and edited. `link`: the digest of the link that the answer comes
     by; raises LinkRefused.
     """
     edited = None if arguments is None else to_text(dict(arguments), what="the edited arguments", passed=True)
     text = to_text(value, what="the answer")
-    return await store.do(AnswerApproval(approval, text, begins, digest, edited, link, by=by, note=note))
+    app, run = begins or (None, None)
+    return await store.do(AnswerApproval(approval, text, run, digest, edited, link, app, by=by, note=note))
 
 
 def which_stands(approval: Approval) -> str:

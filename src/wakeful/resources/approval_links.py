@@ -194,7 +194,7 @@ async def decide(desk: Desk, approval: Approval, link: Link, *, yes: bool, shown
     if shown != digest_shown(approval):
         words = "the approval has changed since this page was opened: look at it again"
         raise Refused(words, kind="digest-changed", title="The approval has changed")
-    begins = approval["run"] if approval["kind"] == "run" else None
+    begins = (approval["app"], approval["run"]) if approval["kind"] == "run" else None
     stored = await answer_approval(
         desk.store,
         approval["id"],

@@ -134,7 +134,7 @@ def is_edit(one: AskedFor) -> bool:
 
 
 def vote_of(one: AskedFor, row: Sequence[Any]) -> Vote:
-    voter, answer, proved, digest, note, at = row
+    voter, answer, proved, digest, note, at, _ = row
     counts = digest == (one["digest"] or "")
     return Vote(by=voter, answer=answer == "true", proved=bool(proved), counts=counts, note=note, at=str(to_text(at)))
 
@@ -305,7 +305,7 @@ async def store_answer(
     desk: Desk, approval: Approval, answer: Any, *, digest: str | None = None, arguments: dict[str, Any] | None = None
 ) -> Answered | None:
     try:
-        begins = approval["run"] if approval["kind"] == "run" else None
+        begins = (approval["app"], approval["run"]) if approval["kind"] == "run" else None
         stored = await answer_approval(
             desk.store,
             approval["id"],
@@ -386,6 +386,9 @@ def told(one: Answered, approval: Approval, given: Mapping[str, Any]) -> str:
     if given.get("arguments") is not None:
         more = f" Then {one['of'] - 1} more must agree." if one["of"] > 1 else ""
         return f"approval {one['id']}: the arguments are edited. A worker checks them.{more}"
+    if one["state"] == "open" and one["votes"] >= one["of"]:
+        judged = "The policy has changed since: run {} stays held until a process of its app has judged it by the policy in force."
+        return f"approval {one['id']}: {one['votes']} of {one['of']} agree. {judged.format(one['run'])}"
     if one["state"] == "open":
         left = one["of"] - one["votes"]
         more = "1 more person" if left == 1 else f"{left} more people"

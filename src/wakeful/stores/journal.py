@@ -337,14 +337,19 @@ def whole(now: int | None, requests: Sequence[Request[Any]], *, notifies: bool) 
     lease_is_good: dict[str, bool] = {}
     passing: dict[str, str] = {}
     if notifies:
-        passing = {
-            process: request.gate
-            for request, process in zip(requests, processes, strict=True)
-            if process is not None and request.gate is not None
-        }
+        at_gate = set()
+        for request, process in zip(requests, processes, strict=True):
+            if request.gate is None:
+                continue
+            if process is None:
+                at_gate.add(request.gate)
+            else:
+                passing[process] = request.gate
         shut = {app for request in requests if request.may_shut and (app := request.shuts()) is not None}
         if shut:
             yield "shut_gate", [(app,) for app in sorted(shut)]
+        if at_gate:
+            yield "pass_gate", [(app,) for app in sorted(at_gate)]
     if fenced:
         alone = True in [request.may_give_back and request.gives_back() for request in requests]
         rows = yield from fence(now, sorted(fenced), passing, alone=alone)

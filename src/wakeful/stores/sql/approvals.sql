@@ -102,7 +102,7 @@ returning id
 -- The row is locked: votes come one after the other.
 select approval.id, approval.app, approval.agent, approval.run_seq, approval.key, approval.state, approval.answered_by, run.id, approval.kind,
   approval.digest, approval.needed, approval.approvers, approval.kept_out, approval.editable,
-  case when approval.due_at <= {now} then 1 else 0 end, approval.rule, {now}
+  case when approval.due_at <= {now} then 1 else 0 end, approval.rule, {now}, approval.policy
 from wakeful_approval approval join wakeful_run run on run.seq = approval.run_seq where approval.id = :id
 {for_update_of_approval}
 
@@ -116,7 +116,7 @@ where wakeful_vote.digest <> excluded.digest
 returning approval
 
 -- votes_of(approval) --
-select voter, answer, proved, digest, note, voted_at from wakeful_vote where approval = :approval order by voted_at, voter
+select voter, answer, proved, digest, note, voted_at, approval from wakeful_vote where approval = :approval order by voted_at, voter
 
 -- void_votes(approval) --
 delete from wakeful_vote where approval = :approval
@@ -139,7 +139,9 @@ from wakeful_approval where app = :app and state = 'open' and tend_at <= {now} o
 update wakeful_approval set approvers = :approvers, escalations = :escalations, tend_at = :tend_at where id = :id and state = 'open'
 
 -- expire_run_approval(id) --
+-- Not if another policy is in force by now: the run is judged anew first, since perhaps no rule asks any more, or enough people said yes.
 update wakeful_approval set state = 'expired', tend_at = null where id = :id and state = 'open'
+  and coalesce(policy, '') = coalesce((select version from wakeful_policy where app = wakeful_approval.app and active = 1), '')
 returning run_seq
 
 -- runs_that_wait_for_approval(app) --

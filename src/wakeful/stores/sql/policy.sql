@@ -59,13 +59,13 @@ delete from wakeful_policy_counter where app = :app and rule = :rule and subject
 update wakeful_run set state = 'held', reason = :reason where id = :id and state = 'ready' and token = 0
 returning seq, id
 
--- open_run_approval(now, id, run_seq, key, app, agent, question, schema, rule, asked_of, within, digest, needed, approvers, kept_out, escalations, tend_after) --
+-- open_run_approval(now, id, run_seq, key, app, agent, question, schema, rule, asked_of, within, digest, needed, approvers, kept_out, escalations, tend_after, policy) --
 -- Without `within` it waits without an end.
 insert into wakeful_approval
   (id, app, agent, run_seq, key, question, schema, state, asked_at, kind, rule, asked_of, due_at, digest, needed, approvers, kept_out,
-  escalations, tend_at)
+  escalations, tend_at, policy)
 values (:id, :app, :agent, :run_seq, :key, :question, :schema, 'open', {now}, 'run', :rule, :asked_of, {now} + cast(:within as bigint),
-  :digest, :needed, :approvers, :kept_out, :escalations, {now} + cast(:tend_after as bigint))
+  :digest, :needed, :approvers, :kept_out, :escalations, {now} + cast(:tend_after as bigint), :policy)
 on conflict (id) do nothing
 
 -- begin_held_run(now, seq) --
@@ -80,6 +80,44 @@ returning app, agent, id
 update wakeful_run set state = 'denied', reason = :reason, outcome = :outcome, due_at = null, finished_at = {now}
 where seq = :seq and state = 'held' and token = 0
 returning app, agent, id
+
+-- held_runs_to_judge(app, version, after, most) --
+-- Runs that wait to begin, and that were judged by another version than this one: three ranges of an index, because it is asked every
+-- second. `after` is the seq of the last one seen.
+select run.seq, run.id, run.agent, event.seq as event_seq, event.id as event, event.type, event.key, event.envelope
+from (
+  select run_seq from wakeful_approval
+  where app = :app and state = 'open' and kind = 'run' and run_seq > :after and policy is null
+  union
+  select run_seq from wakeful_approval
+  where app = :app and state = 'open' and kind = 'run' and run_seq > :after and policy < :version
+  union
+  select run_seq from wakeful_approval
+  where app = :app and state = 'open' and kind = 'run' and run_seq > :after and policy > :version
+  order by run_seq limit :most
+) asked
+join wakeful_run run on run.seq = asked.run_seq
+join wakeful_event event on event.seq = run.event_seq
+order by run.seq
+
+-- rounds_of_chain(app, chain, agent) --
+-- Counts none.
+select rounds from wakeful_chain where app = :app and chain = :chain and agent = :agent
+
+-- lock_approvals_of_held(run_seq) --
+-- In the order in which an answer locks them.
+select run_seq, id, key, rule, state, answer, asked_at, due_at, digest, needed, approvers, kept_out, escalations, policy
+from wakeful_approval where run_seq = :run_seq and kind = 'run' order by key {for_update}
+
+-- withdraw_approval(now, id, note) --
+update wakeful_approval set state = 'withdrawn', note = :note, answered_at = {now} where id = :id and state = 'open'
+
+-- note_judged_anew(run_seq, policy) --
+-- What is still open was judged by this version of the policy.
+update wakeful_approval set policy = :policy where run_seq = :run_seq and state = 'open' and kind = 'run'
+
+-- hold_anew(seq, reason) --
+update wakeful_run set reason = :reason where seq = :seq and state = 'held' and token = 0
 
 -- effect_to_judge(id) --
 select {judged_effect} where effect.id = :id

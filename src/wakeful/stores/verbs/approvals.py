@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ClaimLost, LinkRefused, PayloadTampered
 from wakeful.model import ApprovalState, Step, digest
 from wakeful.stores.alarm import Alarm
 from wakeful.stores.lanes import Lanes
-from wakeful.stores.request import Audit, ByPerson, OfRun
+from wakeful.stores.request import Audit, ByPerson, OfRun, stands_for
 from wakeful.stores.tampered import WHAT_TO_DO, Tampered
 from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.asking import tell_answered
@@ -18,7 +18,7 @@ from wakeful.stores.verbs.held_admissions import decide_run
 from wakeful.stores.verbs.links import take_link
 from wakeful.stores.verbs.people import open_alarms
 from wakeful.stores.verbs.refusal import lost
-from wakeful.stores.verbs.votes import Terms, Voted, VoteRefused, vote
+from wakeful.stores.verbs.votes import YES, Terms, Voted, VoteRefused, vote
 from wakeful.stores.verbs.waits import step_row, wake
 
 
@@ -75,7 +75,10 @@ class AnswerApproval(ByPerson[Answered | None]):
     digest: str | None = None  # of what the person saw
     arguments: str | None = None  # edited by the person: JSON, by parameter
     link: str | None = None  # the digest of the link that it comes by: the link is used up, or LinkRefused
+    app: str | None = None  # of the run that begins: no policy is applied meanwhile
     woken: list[tuple[str, str]] = field(default_factory=list)
+
+    gate = stands_for("app")
 
     def lock_keys(self, lanes: Lanes) -> None:
         if self.run is not None:
@@ -148,6 +151,8 @@ def answer_approvals(
                 if isinstance(voted, VoteRefused):
                     results.append(Answered(identifier, run, False, terms.state, None, voted, needed=terms.needed))
                     continue
+                if kind == "run" and voted.answer == YES and (yield from _policy_moved(terms)):
+                    voted = replace(voted, answer=None)  # the vote counts once the run was judged anew
                 if voted.answer is None:
                     if request.link is not None:
                         yield "use_link", [(now, request.link)]
@@ -176,3 +181,9 @@ def answer_approvals(
         votes = voted.votes if isinstance(voted, Voted) else 0
         results.append(Answered(identifier, run, True, "answered", by, None, votes))
     return results
+
+
+def _policy_moved(terms: Terms) -> Transaction[bool]:
+    """Whether the run was judged by another policy than the one in force: it stays held until a process of its app judges it anew."""
+    in_force = yield "policy_in_force", [(terms.app,)]
+    return terms.policy != (in_force[0][1] if in_force else None)

@@ -78,7 +78,7 @@ def _judged(arrival: Arrival, judged: dict[str, Judgement]) -> Arrival:
         elif decision.answer == "allow":
             admissions.append(one)
         else:
-            admissions.append(became(one, decision))
+            admissions.append(became(one, decision, judgement.version))
             decisions.append((one.agent, decision))
     return replace(arrival, admissions=admissions, decisions=decisions)
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ClaimLost
@@ -29,7 +29,7 @@ from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 from wakeful.stores.verbs.persons import people_from
 from wakeful.stores.verbs.refusal import lost
 from wakeful.stores.verbs.standing import Judged
-from wakeful.stores.verbs.votes import Terms, may_not_vote
+from wakeful.stores.verbs.votes import Terms, as_strict, may_not_vote
 from wakeful.stores.verbs.waits import step_row
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _yeses(now: int | None, requests: Sequence[OpenEffect | SaveEffect]) -> Tran
         if question is not None and repeated:
             if not (yield from _may_repeat(request.claim.app, question.ask, by, approval, present)):
                 continue
-        elif question is not None and not _as_strict(question.ask, needed, approvers, kept_out):
+        elif question is not None and not as_strict(question.ask, needed, approvers, kept_out):
             continue
         if needed == 1 or (yield from _agreed(approval, bound_to)) >= needed:
             found.setdefault(effect_id, {})[rule] = by
@@ -275,22 +275,9 @@ def still_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transac
         wanted = digest_of_what(effect.action, effect.called_with, decision.rule)
         same = seq == request.claim.seq and rule == decision.rule and bound_to == wanted
         question = request.questions.get(rule)
-        if same and (question is None or ((question.ask.edit or not edit) and _as_strict(question.ask, *terms))):
+        if same and (question is None or ((question.ask.edit or not edit) and as_strict(question.ask, *terms))):
             return AwaitsApproval(decision, approval, key)
     return None
-
-
-def _as_strict(ask: Ask, needed: int, approvers: str | None, kept_out: str | None) -> bool:
-    """Whether an approval has the terms that its rule has by now. An escalation of the rule has perhaps added people at the end."""
-    by, kept = from_json(approvers or "[]"), from_json(kept_out or "[]")
-    more = {name for _, names in ask.escalate for name in names}
-    return (
-        needed >= ask.of
-        and tuple(by[: len(ask.by)]) == ask.by
-        and bool(by) == bool(ask.by)
-        and more.issuperset(by[len(ask.by) :])
-        and set(ask.kept_out) <= set(kept)
-    )
 
 
 def said_no(requests: Mapping[int, SaveEffect]) -> Transaction[dict[int, AwaitsApproval]]:

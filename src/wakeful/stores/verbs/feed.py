@@ -144,7 +144,14 @@ def _hold(
         yield from hold_new_runs(
             now,
             [
-                NewHeld(request.app, request.agent, run, one.id, one.type, HeldAdmission(decision))
+                NewHeld(
+                    request.app,
+                    request.agent,
+                    run,
+                    one.id,
+                    one.type,
+                    HeldAdmission(decision, version=one.judgement.version),
+                )
                 for run, one, decision in judged
             ],
         )

@@ -62,7 +62,10 @@ def judge_counted(now: int | None, arrivals: Sequence[tuple[str, Arrival]]) -> T
         if decision.answer == "allow":
             begins.append(judged[number])
             continue
-        admissions = [became(other, decision) if other.agent == one.agent else other for other in known.admissions]
+        version = judgement.version
+        admissions = [
+            became(other, decision, version) if other.agent == one.agent else other for other in known.admissions
+        ]
         changed[arrival.key] = replace(
             known, admissions=admissions, decisions=[*known.decisions, (one.agent, decision)]
         )
@@ -79,19 +82,19 @@ def asked_by_all(judgement: Judgement, decision: Decision, over: Sequence[str]) 
     return replace(decision, asks=tuple(asks[rule] for rule in sorted(asks)))
 
 
-def became(admission: Admission, decision: Decision) -> Admission:
-    """The admission under a decision that is not "allow"."""
+def became(admission: Admission, decision: Decision, version: str | None) -> Admission:
+    """The admission under a decision that is not "allow". `version` of the policy that decided."""
     if decision.answer == "deny":
         return Admission(admission.agent, "denied", reason=reason_of(decision))
-    return as_held(admission, decision)
+    return as_held(admission, decision, version)
 
 
-def as_held(admission: Admission, decision: Decision) -> Admission:
+def as_held(admission: Admission, decision: Decision, version: str | None) -> Admission:
     """The admission whose run waits for a person. So it gathers with no other event, and replaces none."""
     flow = admission.flow
     if flow is not None:
         flow = replace(flow, overlap="queue", debounce=None, batch=None)
-    return replace(admission, flow=flow, held=HeldAdmission(decision, admission.owner))
+    return replace(admission, flow=flow, held=HeldAdmission(decision, admission.owner, version))
 
 
 def hold_new_runs(now: int | None, runs: Sequence[NewHeld]) -> Transaction[bool]:
@@ -103,29 +106,37 @@ def hold_new_runs(now: int | None, runs: Sequence[NewHeld]) -> Transaction[bool]
         "hold_new_run",
         [(one.run, reason_of(one.held.decision)) for one in sorted(runs, key=lambda one: one.run)],
     )
-    opened: list[tuple[object, ...]] = []
-    alarms: list[Alarm] = []
-    spans: dict[str, int] = {}
+    opened: list[tuple[int, str, Ask, NewHeld]] = []
     for seq, run in sorted(rows):
         one = by_run[run]
         for number, ask in enumerate(asks_about(one.held)):
-            key = KEY if number == 0 else f"{KEY} {ask.rule}"
-            approval = digest(run, key)
-            question = f"May agent {one.agent} handle event {one.event} ({one.type})? {ask.rule}: {ask.reason}"
-            opened.append((now, approval, seq, key, one.app, one.agent, question, YES_OR_NO, *terms_of(ask, one)))
-            alarm = ask_alarm(one.app, one.agent, approval)
-            text = f"{question} (run {run}, which waits)"
-            addressee = ", ".join(ask.by) or None
-            alarms.append(Alarm(one.app, alarm, text, one.agent, one.held.owner, addressee=addressee))
-            if ask.within:
-                spans[alarm] = ask.within * 3 // 4
+            opened.append((seq, KEY if number == 0 else f"{KEY} {ask.rule}", ask, one))
+    yield from open_run_approvals(now, opened)
+    return bool(opened)
+
+
+def open_run_approvals(now: int | None, asked: Sequence[tuple[int, str, Ask, NewHeld]]) -> Transaction[None]:
+    """Open approvals of runs, with their alarms: the seq of the run, the key of the approval, its terms and the run."""
+    opened: list[tuple[object, ...]] = []
+    alarms: list[Alarm] = []
+    spans: dict[str, int] = {}
+    for seq, key, ask, one in asked:
+        approval = digest(one.run, key)
+        question = f"May agent {one.agent} handle event {one.event} ({one.type})? {ask.rule}: {ask.reason}"
+        terms = (*terms_of(ask, one), one.held.version)
+        opened.append((now, approval, seq, key, one.app, one.agent, question, YES_OR_NO, *terms))
+        alarm = ask_alarm(one.app, one.agent, approval)
+        text = f"{question} (run {one.run}, which waits)"
+        addressee = ", ".join(ask.by) or None
+        alarms.append(Alarm(one.app, alarm, text, one.agent, one.held.owner, addressee=addressee))
+        if ask.within:
+            spans[alarm] = ask.within * 3 // 4
     if opened:
         yield "open_run_approval", opened
         yield from open_alarms(now, sorted(alarms, key=lambda alarm: alarm.key))
         reminded = [(now, alarm.key, spans[alarm.key]) for alarm in alarms if alarm.key in spans]
         if reminded:
             yield "remind_of_alarm", sorted(reminded, key=lambda row: row[1])
-    return bool(opened)
 
 
 def asks_about(held: HeldAdmission) -> Sequence[Ask]:
@@ -160,8 +171,15 @@ def decide_run(now: int | None, seq: int, answer: str, by: str) -> Transaction[W
     have work.
     """
     if from_json(answer) is True:
-        return [(row[0], row[1]) for row in (yield "begin_held_run", [(now, seq)])]
+        return (yield from begin_runs(now, [seq]))
     return (yield from deny_run(now, seq, f"{by} said no"))
+
+
+def begin_runs(now: int | None, seqs: Sequence[int]) -> Transaction[Woken]:
+    """Begin the runs about which nothing is asked any more. Returns their agents."""
+    if not seqs:
+        return []
+    return [(row[0], row[1]) for row in (yield "begin_held_run", [(now, seq) for seq in seqs])]
 
 
 def deny_run(now: int | None, seq: int, reason: str) -> Transaction[Woken]:

@@ -37,6 +37,7 @@ from wakeful.stores.verbs.grants import AddGrant, RevokeGrant, add_grants, revok
 from wakeful.stores.verbs.guards import GuardApp, LockApp, guard_apps, lock_apps
 from wakeful.stores.verbs.halts import ChangeHalt, change_halts
 from wakeful.stores.verbs.heartbeat import ReportHeartbeat, report_heartbeats
+from wakeful.stores.verbs.held_anew import JudgeHeld, judge_held
 from wakeful.stores.verbs.keeping import (
     ChangeCiphers,
     EnterCipher,
@@ -196,6 +197,7 @@ VERBS: dict[type, Verb] = {
     MakeLink: make_links,
     AnswerApproval: answer_approvals,
     TendApprovals: tend_approvals,
+    JudgeHeld: judge_held,
     LookAgain: look_again,
     KeepAgents: keep_agents,
     KeepExpectations: keep_expectations,

@@ -10,7 +10,7 @@ One person, one vote, for exactly what the digest says. Where more than one must
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,9 +18,10 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds
 from wakeful.model import ApprovalKind, ApprovalState
-from wakeful.policy.approvers import is_kept_out, may_count, members
+from wakeful.policy.approvers import Person, is_kept_out, may_count, members
+from wakeful.policy.asking import Ask
 from wakeful.stores.request import Actor
-from wakeful.stores.transaction import Transaction
+from wakeful.stores.transaction import Row, Transaction
 from wakeful.stores.verbs.persons import people_from
 
 YES, NO = "true", "false"
@@ -56,6 +57,7 @@ class Terms:
     expired: int
     rule: str | None
     now: Microseconds
+    policy: str | None  # about a run: the version of the policy by which it was judged
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -89,16 +91,22 @@ def vote(
     if answer == NO:
         return Voted(NO, by.name, 0)
     votes = yield "votes_of", [(terms.id,)]
-    agreed = [
-        voter
-        for voter, said, proved, seen, *_ in votes
-        if said == YES and seen == asked and (proved or terms.needed == 1)
-    ]
-    if terms.needed > 1:  # the yes of a person who has left the app or the group since does not count
-        people = people_from((yield "people_of_app", [(terms.app,)]))
-        counts = may_count(terms.by, people) if terms.by else people
-        agreed = [voter for voter in agreed if voter in counts]
+    people = people_from((yield "people_of_app", [(terms.app,)])) if terms.needed > 1 else {}
+    agreed = who_agreed(votes, asked, terms.needed, terms.by, people)
     return Voted(YES if len(agreed) >= terms.needed else None, ", ".join(agreed), len(agreed))
+
+
+def who_agreed(
+    votes: Sequence[Row], asked: str, needed: int, by: Sequence[str], people: Mapping[str, Person]
+) -> list[str]:
+    """The names of those whose yes to what is asked counts. `people`: those of the app, if more than one must agree."""
+    agreed = [
+        voter for voter, said, proved, seen, *_ in votes if said == YES and seen == asked and (proved or needed == 1)
+    ]
+    if needed == 1:
+        return agreed
+    counts = may_count(by, people) if by else people  # not the yes of a person who has left the app or the group since
+    return [voter for voter in agreed if voter in counts]
 
 
 def _refusal(terms: Terms, answer: str, bound_to: str | None, arguments: str | None) -> VoteRefused | None:
@@ -141,3 +149,16 @@ def may_not_vote(terms: Terms, by: Actor) -> Transaction[VoteRefused | None]:
 def widened(approvers: Sequence[str], more: Sequence[str]) -> list[str]:
     """The people who may answer after an escalation."""
     return list(dict.fromkeys((*approvers, *more)))
+
+
+def as_strict(ask: Ask, needed: int, approvers: str | None, kept_out: str | None) -> bool:
+    """Whether an approval has the terms that its rule has by now. An escalation of the rule has perhaps added people at the end."""
+    by, kept = from_json(approvers or "[]"), from_json(kept_out or "[]")
+    more = {name for _, names in ask.escalate for name in names}
+    return (
+        needed >= ask.of
+        and tuple(by[: len(ask.by)]) == ask.by
+        and bool(by) == bool(ask.by)
+        and more.issuperset(by[len(ask.by) :])
+        and set(ask.kept_out) <= set(kept)
+    )
