@@ -24,7 +24,8 @@ from wakeful.clock import SECOND
 from wakeful.errors import ConfigError, Persistent, Transient
 from wakeful.failures import classify
 from wakeful.functions.options import Backoff
-from wakeful.output.channels.http import ANSWER_LIMIT, Http
+from wakeful.output.channels.client import ANSWER_LIMIT
+from wakeful.output.channels.http import Http
 from wakeful.testing.ports import free_port
 
 SECRET = "whsec_" + base64.b64encode(b"a key of twenty-four bytes").decode()
