@@ -423,3 +423,58 @@ class TestLanes:
             run = await go(runtime)
         assert (run["state"], run["error"]["type"]) == ("dead", Persistent.__name__)
         assert "a thread is a text of 1 to 200 characters" in run["error"]["message"]
+
+
+class TestALookThatCannotTell:
+    @pytest.mark.parametrize(("on_doubt", "state"), [("repeat", "dead"), ("hold", "unknown")])
+    async def test_is_a_dead_letter_or_waits_for_a_person(self, new_app: NewApp, on_doubt: str, state: str):
+        class Blind(Side):
+            async def find(self, message: Message) -> Sent | None:
+                self.looked.append(message.id)
+                raise Persistent("the list is too long")
+
+        side = Blind("find", on_doubt)
+        side.lost = [TimeoutError("no answer")]
+        async with working(telling(new_app(channels={"ops": side}))) as runtime:
+            run = await go(runtime, "a")
+            await pass_time(runtime, "1m")
+            one = await delivery(runtime, run["id"])
+            assert (one["state"], side.bodies, len(side.looked)) == (state, ["a"], 1)
+            assert ("delivery/app/ops/unknown" in await alarms(runtime)) == (on_doubt == "hold")
+            assert "may have arrived" in one["reason"]
+
+    @pytest.mark.parametrize("on_doubt", ["repeat", "hold"])
+    async def test_is_made_again_after_an_outage(self, new_app: NewApp, on_doubt: str):
+        class Down(Side):
+            async def find(self, message: Message) -> Sent | None:
+                found = await super().find(message)
+                if len(self.looked) < 3:
+                    raise TimeoutError("no answer")
+                return found
+
+        side = Down("find", on_doubt)
+        side.lost = [TimeoutError("no answer")]
+        async with working(telling(new_app(channels={"ops": side}))) as runtime:
+            run = await go(runtime, "a")
+            for _ in range(3):
+                await pass_time(runtime, "1m")
+            one = await delivery(runtime, run["id"])
+        assert (one["state"], side.bodies, len(side.looked)) == ("delivered", ["a"], 3)
+
+    async def test_what_was_not_found_and_is_refused_then_is_a_dead_letter(self, new_app: NewApp):
+        side = Side("find", "hold")
+        side.before = [TimeoutError("no answer"), refused()]
+        async with working(telling(new_app(channels={"ops": side}))) as runtime:
+            run = await go(runtime, "a")
+            await pass_time(runtime, "1m")
+            one = await delivery(runtime, run["id"])
+        assert (one["state"], len(side.looked)) == ("dead", 1)
+
+    async def test_a_last_try_in_doubt_waits_for_a_person(self, new_app: NewApp):
+        side = Side("find", "hold")
+        side.attempts = 1
+        side.lost = [TimeoutError("no answer")]
+        async with working(telling(new_app(channels={"ops": side}))) as runtime:
+            run = await go(runtime, "a")
+            one = await delivery(runtime, run["id"])
+        assert (one["state"], side.bodies, side.looked) == ("unknown", ["a"], [])

@@ -5,6 +5,8 @@
     certainly not sent    again        again                    again
     refused (4xx)         dead         dead                     dead
     in doubt              again        looked for, then again   again, or unknown (`on_doubt`)
+    given up in doubt     dead         dead, or unknown         dead, or unknown
+                                       (`on_doubt`)
 
 Certainly not sent: the connection was refused, 429, `NotSent`. In doubt: the process died, a timeout, a lost connection, 5xx, an error of
 unknown kind.
@@ -143,6 +145,9 @@ def after(
         now=now,
     )
     if isinstance(decision, GiveUp):
+        # A look that fails for good, or was not made: it may be there, so a dead letter would say too much.
+        if handling.repeats == "find" and handling.on_doubt == "hold" and (doubt == "new" or not called):
+            return _unknown(delivery, facts, tries, described, words)
         return _dead(delivery, facts, tries, described, decision.reason, words, doubtful=doubt != "none")
     counted = tries if decision.counts else delivery.tries
     delay = min(decision.delay, LONGEST_WAIT)

@@ -6,7 +6,9 @@ What happens after a crash, a timeout or a 5xx, when a message may have arrived 
 
     repeats   the other side                       a message in doubt
     known     recognises the id of a message       goes again under the same id
-    find      can be asked for it (`find`)         is looked for after `settle`, and goes again if it is not there
+    find      can be asked for it (`find`)         is looked for after `settle`, and goes again if it is not there. If the other
+                                                   side cannot tell (`find` fails for good), it is a dead letter, or
+                                                   waits for a person (`on_doubt`)
     doubt     does neither                         goes again as a possible repetition, or waits for a person (`on_doubt`)
 
 With "known", a failed call for several messages is repeated one by one. With the others each message has a call of its own, and is
@@ -71,7 +73,9 @@ class Channel(ABC):
 
     repeats: Repeats = "doubt"  # how a repetition is recognised: see the top of this file
     settle: Duration = "30s"  # with "find": how long after a call the other side can be asked for its message
-    on_doubt: OnDoubt = "repeat"  # with "doubt": "hold" leaves the message to a person
+    on_doubt: OnDoubt = (
+        "repeat"  # "hold" leaves a message to a person: each one in doubt, or with "find" those not even a look settles
+    )
     most: int = 1  # the most messages for one call of `deliver`; only with "known"
     timeout: Duration = "30s"  # for one call of `deliver`
     # Failures of one message before it is a dead letter. None: an outage is retried for a day, an unknown kind of error
@@ -93,7 +97,9 @@ class Channel(ABC):
         """
 
     async def find(self, message: Message) -> Sent | None:
-        """With `repeats="find"`: ask the other side for a message that may have arrived. None: it does not have it."""
+        """With `repeats="find"`: ask the other side for a message that may have arrived. None: it does not have it. If the other side
+        cannot tell, raise: a transient error is asked about again later.
+        """
         raise NotImplementedError
 
     def missing(self) -> list[str]:
