@@ -308,6 +308,7 @@ class TestUndo:
 class Post(Channel):
     """Keeps what it gets. `meanwhile` happens during the first delivery."""
 
+    repeats = "known"
     most = 10
 
     def __init__(self) -> None:

@@ -11,9 +11,10 @@ from wakeful.errors import CancelAsked, ClaimLost, NotAnAction, Persistent
 from wakeful.execution.actions import Action, uses
 from wakeful.execution.approving import no_longer_wanted, was_refused
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.effects import EffectCall, abandoned, save_effect, settle_open
+from wakeful.execution.effects import EffectCall, abandoned, save_effect
 from wakeful.execution.intents import new_effect, open_effect, other_arguments
 from wakeful.execution.once import OnceCall
+from wakeful.execution.open_effects import settle_open
 from wakeful.functions.options import location
 from wakeful.model import Effect, digest
 from wakeful.values import digest_of_arguments

@@ -9,7 +9,7 @@ The run waits as it does for `run.ask`: on a step of its own, which the answer e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -142,13 +142,20 @@ async def no_longer_wanted(attempt: Attempt, effect: Effect, reason: str) -> Non
     effect.state, effect.reason, effect.settled_by = "abandoned", reason, "its run"
 
 
-class Awaiting:
-    """Waits for the approval of one effect, and carries out the answer."""
+class RefusedInDoubt(Exception):
+    """People refused an effect that may have been done already: a person must find out."""
 
-    def __init__(self, attempt: Attempt, action: Action[..., Any], effect: Effect) -> None:
+
+class Awaiting:
+    """Waits for the approval of one effect, and carries out the answer. `in_doubt`: whether it may have been done already."""
+
+    def __init__(
+        self, attempt: Attempt, action: Action[..., Any], effect: Effect, *, in_doubt: Callable[[], Awaitable[bool]]
+    ) -> None:
         self._attempt = attempt
         self._action = action
         self._effect = effect
+        self._in_doubt = in_doubt
 
     async def answer(self) -> bool:
         """Return when the effect may be judged again: True if people said yes, False if the policy may have changed. Raises Denied if they
@@ -191,10 +198,12 @@ class Awaiting:
         return ended
 
     async def _refuse(self, step: Step, by: str, words: str) -> None:
-        """Abandon the effect. Its handler gets Denied, now and whenever this run resumes."""
+        """Abandon the effect. Its handler gets Denied, now and whenever this run resumes. Raises RefusedInDoubt if it may have been done."""
         attempt, effect = self._attempt, self._effect
         who = await answerer(attempt, effect) or by
         reason = f"{effect.rule}: " + (f"{who} said no" if step.state == "done" else words)
+        if await self._in_doubt():
+            raise RefusedInDoubt(reason)
         error = Denied(f"action {effect.action}: {reason}")
         error.stored = True  # the decision that asked is stored
         described = to_json(describe(error)).decode()

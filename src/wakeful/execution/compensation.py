@@ -22,8 +22,9 @@ from wakeful.errors import ClaimLost, CountedOn
 from wakeful.execution.actions import Action, ActionOptions, find_action, takes_result
 from wakeful.execution.aftermath import CallFailed, HoldForPerson, Next
 from wakeful.execution.attempt import Attempt
-from wakeful.execution.effects import OPEN_STATES, EffectCall, save_effect, settle_open
+from wakeful.execution.effects import OPEN_STATES, EffectCall, save_effect
 from wakeful.execution.intents import store_held, store_intent
+from wakeful.execution.open_effects import settle_open
 from wakeful.model import Effect, Safety, undo_of
 
 

@@ -18,7 +18,7 @@ before the handler runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from pydantic_core import from_json, to_json
 
 from wakeful.clock import Microseconds, readable
 from wakeful.errors import ClaimLost, EffectAbandoned, Halted, KeyTaken, Persistent, Transient
-from wakeful.execution.actions import Action, Operation, find_action
+from wakeful.execution.actions import Action, Operation
 from wakeful.execution.aftermath import (
     NONE_YET,
     AskFind,
@@ -40,11 +40,11 @@ from wakeful.execution.aftermath import (
     over_for_good,
     settle,
 )
-from wakeful.execution.approving import Awaiting, no_longer_wanted
+from wakeful.execution.approving import Awaiting, RefusedInDoubt
 from wakeful.execution.attempt import Attempt
 from wakeful.execution.checkpoint import marked, placed
 from wakeful.execution.circuits import CircuitOpen
-from wakeful.execution.intents import RESTORED, denied, may_be_done_since_backup, store_call
+from wakeful.execution.intents import RESTORED, MayBeDone, denied, may_be_done_since_backup, store_call
 from wakeful.failures import Classified
 from wakeful.functions.call import call, within_lease
 from wakeful.functions.options import UNKNOWN_ATTEMPTS_OF_A_STEP
@@ -107,15 +107,24 @@ class EffectCall:
         while not self._is_confirmed():
             approved = True
             if self.effect.state == "waiting":
-                approved = await Awaiting(self._attempt, self._action, self.effect).answer()
+                try:
+                    approved = await Awaiting(
+                        self._attempt, self._action, self.effect, in_doubt=self._is_in_doubt
+                    ).answer()
+                except RefusedInDoubt as refused:
+                    await self._carry_out(HoldForPerson(f"{refused}. But {RESTORED}"), None, RESTORED)
+                    continue
             if approved and await self._is_in_doubt():
-                await self._carry_out(settle(self._action, self._facts(), pause=0, why=RESTORED), None, RESTORED)
+                await self._find_out()
                 continue
             if approved:
                 await self._park_if_down()
             try:
                 value = await self._call()
             except MustWait:
+                continue
+            except MayBeDone:
+                await self._find_out()
                 continue
             except (ClaimLost, KeyTaken):
                 raise  # not a failure of the action: another process owns the run, or the key, now
@@ -144,6 +153,10 @@ class EffectCall:
         self._looked_since_restore = True
         effect.doubtful = await may_be_done_since_backup(self._attempt)
         return effect.doubtful
+
+    async def _find_out(self) -> None:
+        """As the action declares, after a restore."""
+        await self._carry_out(settle(self._action, self._facts(), pause=0, why=RESTORED), None, RESTORED)
 
     def _is_confirmed(self) -> bool:
         return self.effect.state == "confirmed"
@@ -244,7 +257,10 @@ class EffectCall:
         effect, action = self.effect, self._action
         asked = replace(effect, state="intent", reason=None)  # the error stays: it holds since when the effect fails
         try:
-            decision = await store_call(self._attempt, action, asked)
+            decision = await store_call(self._attempt, action, asked, in_doubt=self._is_in_doubt)
+        except MayBeDone:
+            effect.tries -= 1
+            raise
         except Halted as halted:
             effect.tries -= 1
             await self._attempt.park_halted(halted)
@@ -456,33 +472,6 @@ class EffectCall:
         await save_effect(self._attempt, effect)
         if (effect.once is not None or effect.undoes is not None) and state in {"confirmed", "failed"}:
             self._attempt.surroundings.once_news.tell()
-
-
-async def settle_open(attempt: Attempt, effects: Sequence[Effect], *, only: bool = False) -> None:
-    """Settle the effects that earlier attempts left open, one after the other, in the order in which they began."""
-    for effect in effects:
-        if effect.state == "held":
-            await attempt.hold(f"{effect.action}: {effect.reason}")
-        if effect.state == "waiting" and effect.id in attempt.ledger.asked:
-            await no_longer_wanted(attempt, effect, "the handler stopped waiting for it")
-        if effect.state not in OPEN_STATES:
-            continue
-        action = find_action(effect.reference, attempt.app)
-        if action is None:
-            effect.state, effect.reason = (
-                "held",
-                f"the action {effect.reference}, which would settle it, no longer exists",
-            )
-            await save_effect(attempt, effect)
-            await attempt.hold(f"{effect.action}: {effect.reason}")
-            return
-        try:
-            await EffectCall(attempt, action, effect).settle(only=only)
-        except Exception as error:
-            if effect.state != "failed":
-                raise
-            # stored as failed: the handler gets the error when it asks for the effect
-            attempt.log.warning("an open effect failed", action=effect.action, error=words_of(error))
 
 
 async def save_effect(attempt: Attempt, effect: Effect) -> None:

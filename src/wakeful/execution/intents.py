@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 from pydantic_core import from_json
@@ -151,13 +151,23 @@ async def store_intent(
         return stored
 
 
-async def store_call(attempt: Attempt, action: Action[..., Any], effect: Effect) -> Decision | AwaitsApproval | None:
+class MayBeDone(Exception):
+    """The effect is not called: it may have been done already, and that is found out first."""
+
+
+async def store_call(
+    attempt: Attempt, action: Action[..., Any], effect: Effect, *, in_doubt: Callable[[], Awaitable[bool]]
+) -> Decision | AwaitsApproval | None:
     """Store that an effect is about to be called again, if policy allows it now. Returns the decision if it does not: then the effect is
     stored as it was; or the approval that it waits for now. If a halt stops the call, it raises Halted, and the effect stays as it was.
+    Unless people are asked first, it raises MayBeDone if `in_doubt` says so.
     """
     around, claim = attempt.surroundings, attempt.claim
     while True:
         judgement = await judged(attempt, action, effect)
+        asks_first = (judgement.asks or judgement.holds) and not judgement.grants
+        if not asks_first and await in_doubt():
+            raise MayBeDone
         questions = questions_of(attempt, action, effect, judgement)
         try:
             if effect.once is not None:

@@ -231,6 +231,7 @@ class Shipped(BaseModel):
 class Noting(Channel):
     """The other side is the counter: what is noted there has arrived."""
 
+    repeats = "known"
     most = 10
     attempts = 1_000
     backoff = QUICKLY
