@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic_core import to_json
 
 from wakeful.clock import Microseconds
 from wakeful.errors import ClaimLost
 from wakeful.model import Decision, Effect, Step, digest
-from wakeful.policy.approvers import is_kept_out, members
+from wakeful.policy.approvers import Person, is_kept_out, members
 from wakeful.policy.asking import USUAL, Ask, digest_of_what
 from wakeful.stores.alarm import Alarm, ask_alarm
 from wakeful.stores.request import Actor, OfRun
@@ -39,6 +39,7 @@ MOST_ASKS = 5  # of one run: an agent that asks more often needs another rule
 YES_OR_NO = '{"type":"boolean"}'  # the JSON schema of the answer
 YES, NO = "true", "false"
 ASKS = frozenset({"ask", "hold"})
+Votes = Mapping[str, Sequence[Row]]  # by approval
 WITHDRAWN = "Withdrawn"  # the error of a step whose approval was withdrawn
 
 
@@ -124,17 +125,27 @@ def consented(
         return {}
     yeses = yield from _yeses(now, [requests[number] for number in sorted(asked)])
     counts = dict((yield "count_asks", [(seq,) for seq in sorted({requests[one].claim.seq for one in asked})]))
-    decided = {}
-    for number, decision in asked.items():
+    decided = {
+        number: _covered(
+            requests[number], judged[number], one, over.get(number, ()), yeses.get(requests[number].effect.id, {})
+        )
+        for number, one in asked.items()
+    }
+    beyond = []
+    for number, found in decided.items():
         request = requests[number]
-        found = _covered(request, judged[number], decision, over.get(number, ()), yeses.get(request.effect.id, {}))
         if found.answer == "ask" and asks_people(request, found.rule):
             seq = request.claim.seq
-            if counts.get(seq, 0) >= MOST_ASKS and not (yield from _is_asked(request, found)):
-                reason = f"{found.reason}; the run has asked {MOST_ASKS} times, which is the most that a run may ask"
-                found = replace(found, answer="deny", reason=reason)
+            if counts.get(seq, 0) >= MOST_ASKS:
+                beyond.append(number)
             counts[seq] = counts.get(seq, 0) + 1
-        decided[number] = found
+    kept = yield from still_asked({number: (requests[number], decided[number]) for number in beyond})
+    for number in beyond:
+        if number not in kept:  # an approval that is open already is not asked once more
+            reason = (
+                f"{decided[number].reason}; the run has asked {MOST_ASKS} times, which is the most that a run may ask"
+            )
+            decided[number] = replace(decided[number], answer="deny", reason=reason)
     return decided
 
 
@@ -144,39 +155,73 @@ def asks_people(request: OpenEffect | SaveEffect, rule: str) -> bool:
     return question is not None and not question.held
 
 
+class _Yes(NamedTuple):
+    """A yes of people: a row of `yeses_for_effect`."""
+
+    effect: str
+    rule: str
+    bound_to: str
+    by: str
+    answer: str
+    needed: int
+    approvers: str | None
+    kept_out: str | None
+    approval: str
+    repeated: int  # 1: given by repeating the effect
+    present: Microseconds
+
+
 def _yeses(now: int | None, requests: Sequence[OpenEffect | SaveEffect]) -> Transaction[dict[str, dict[str, str]]]:
     """By effect and rule: who said yes to exactly what would happen, on terms as strict as those of the policy in force."""
     by_id = {one.effect.id: one for one in requests}
-    found: dict[str, dict[str, str]] = {}
     rows = yield "yeses_for_effect", [(now, one.effect.id) for one in requests]
-    for effect_id, rule, bound_to, by, answer, needed, approvers, kept_out, approval, repeated, present in rows:
-        request = by_id[effect_id]
-        effect, question = request.effect, request.questions.get(rule)
-        if answer != YES or bound_to != digest_of_what(effect.action, effect.called_with, rule):
-            continue
-        if question is not None and repeated:
-            if not (yield from _may_repeat(request.claim.app, question.ask, by, approval, present)):
+    given = [one for one in (_Yes(*row) for row in rows) if one.answer == YES and _is_bound_to(one, by_id[one.effect])]
+    votes = yield from _votes(sorted({one.approval for one in given if one.repeated or one.needed > 1}))
+    people: dict[str, Mapping[str, Person]] = {}
+    for app in sorted({by_id[one.effect].claim.app for one in given if one.repeated and _is_proved(one, votes)}):
+        people[app] = people_from((yield "people_of_app", [(app,)]))
+    found: dict[str, dict[str, str]] = {}
+    for one in given:
+        request = by_id[one.effect]
+        question = request.questions.get(one.rule)
+        if question is not None and one.repeated:
+            if not _may_repeat(question.ask, one, votes, people.get(request.claim.app, {})):
                 continue
-        elif question is not None and not as_strict(question.ask, needed, approvers, kept_out):
+        elif question is not None and not as_strict(question.ask, one.needed, one.approvers, one.kept_out):
             continue
-        if needed == 1 or (yield from _agreed(approval, bound_to)) >= needed:
-            found.setdefault(effect_id, {})[rule] = by
+        if one.needed == 1 or _agreed(one, votes) >= one.needed:
+            found.setdefault(one.effect, {})[one.rule] = one.by
     return found
 
 
-def _may_repeat(app: str, ask: Ask, by: str, approval: str, present: Microseconds) -> Transaction[bool]:
+def _is_bound_to(yes: _Yes, request: OpenEffect | SaveEffect) -> bool:
+    return yes.bound_to == digest_of_what(request.effect.action, request.effect.called_with, yes.rule)
+
+
+def _votes(approvals: Sequence[str]) -> Transaction[Votes]:
+    """The votes on each of these approvals."""
+    votes: dict[str, list[Row]] = {}
+    if approvals:
+        for row in (yield "votes_of", [(one,) for one in approvals]):
+            votes.setdefault(row[-1], []).append(row)
+    return votes
+
+
+def _is_proved(yes: _Yes, votes: Votes) -> bool:
+    return any(proved for _, _, proved, *_ in votes.get(yes.approval, ()))
+
+
+def _may_repeat(ask: Ask, yes: _Yes, votes: Votes, people: Mapping[str, Person]) -> bool:
     """Whether the yes of a person who repeated the effect is enough. They were not asked, so the terms are those of the rule by now."""
-    if ask.of > 1 or is_kept_out(by, ask.kept_out):
+    if ask.of > 1 or is_kept_out(yes.by, ask.kept_out):
         return False
-    if not ask.by or not any(proved for _, _, proved, *_ in (yield "votes_of", [(approval,)])):
-        return True
-    return by in members(ask.by, people_from((yield "people_of_app", [(app,)])), present)
+    return not ask.by or not _is_proved(yes, votes) or yes.by in members(ask.by, people, yes.present)
 
 
-def _agreed(approval: str, bound_to: str) -> Transaction[int]:
+def _agreed(yes: _Yes, votes: Votes) -> int:
     """How many people have said yes with a token of their own. A command of a version without votes stores the answer of one person."""
-    votes = yield "votes_of", [(approval,)]
-    return sum(1 for _, said, proved, seen, *_ in votes if said == YES and proved and seen == bound_to)
+    mine = votes.get(yes.approval, ())
+    return sum(1 for _, said, proved, seen, *_ in mine if said == YES and proved and seen == yes.bound_to)
 
 
 def _covered(
@@ -220,18 +265,13 @@ def open_questions(
     if not asked:
         return
     ordered = sorted(asked, key=lambda one: one[1].id)
-    alarms: list[Alarm] = []
-    for request, question in ordered:
-        withdrawn = yield (
-            "withdraw_approvals_of_effect",
-            [(now, request.effect.id, question.id, "another approval is needed now")],
-        )
-        yield from _end(now, withdrawn, "another approval is needed now")
-        yield "register_step", [step_row(request.claim, question.step)]
-        yield "open_effect_approval", [_row(now, request, question)]
-        yield "set_effect_approval", [(request.effect.id, question.id)]
-        alarms.append(question.alarm)
-    yield from open_alarms(now, alarms)
+    reason = "another approval is needed now"
+    others = sorted((now, request.effect.id, question.id, reason) for request, question in ordered)
+    yield from _end(now, (yield "withdraw_approvals_of_effect", others), reason)
+    yield "register_step", [step_row(request.claim, question.step) for request, question in ordered]
+    yield "open_effect_approval", [_row(now, request, question) for request, question in ordered]
+    yield "set_effect_approval", sorted((request.effect.id, question.id) for request, question in ordered)
+    yield from open_alarms(now, [question.alarm for _, question in ordered])
 
 
 def _row(now: int | None, request: OpenEffect | SaveEffect, question: EffectQuestion) -> tuple[object, ...]:
@@ -263,21 +303,27 @@ def _row(now: int | None, request: OpenEffect | SaveEffect, question: EffectQues
     )
 
 
-def _is_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transaction[bool]:
-    """Whether the approval that is needed is open already: then nothing is asked once more."""
-    return (yield from still_asked(request, decision)) is not None
-
-
-def still_asked(request: OpenEffect | SaveEffect, decision: Decision) -> Transaction[AwaitsApproval | None]:
-    """The open approval of an effect that waits already, if it is still the one that is needed. It is judged anew when the policy changes."""
-    effect = request.effect
-    for _, approval, rule, bound_to, key, seq, *terms, edit in (yield "open_approval_of_effect", [(effect.id,)]):
+def still_asked(
+    asked: Mapping[int, tuple[OpenEffect | SaveEffect, Decision]],
+) -> Transaction[dict[int, AwaitsApproval]]:
+    """The open approvals of effects that wait already, of those that are still needed. They are judged anew when the policy changes."""
+    if not asked:
+        return {}
+    opened: dict[str, list[Row]] = {}
+    for row in (
+        yield "open_approval_of_effect", [(one,) for one in sorted({one.effect.id for one, _ in asked.values()})]
+    ):
+        opened.setdefault(row[0], []).append(row)
+    found: dict[int, AwaitsApproval] = {}
+    for number, (request, decision) in asked.items():
+        effect = request.effect
         wanted = digest_of_what(effect.action, effect.called_with, decision.rule)
-        same = seq == request.claim.seq and rule == decision.rule and bound_to == wanted
-        question = request.questions.get(rule)
-        if same and (question is None or ((question.ask.edit or not edit) and as_strict(question.ask, *terms))):
-            return AwaitsApproval(decision, approval, key)
-    return None
+        for _, approval, rule, bound_to, key, seq, *terms, edit in opened.get(effect.id, ()):
+            same = seq == request.claim.seq and rule == decision.rule and bound_to == wanted
+            question = request.questions.get(rule)
+            if same and (question is None or ((question.ask.edit or not edit) and as_strict(question.ask, *terms))):
+                found.setdefault(number, AwaitsApproval(decision, approval, key))
+    return found
 
 
 def said_no(requests: Mapping[int, SaveEffect]) -> Transaction[dict[int, AwaitsApproval]]:
@@ -285,9 +331,16 @@ def said_no(requests: Mapping[int, SaveEffect]) -> Transaction[dict[int, AwaitsA
     A no stands, even if the policy would not ask by now. Open approvals are locked: a no that comes later finds them withdrawn.
     """
     waited = {number: one for number, one in requests.items() if one.effect.approval is not None}
+    if not waited:
+        return {}
+    answers: dict[str, list[Row]] = {}
+    for row in (
+        yield "lock_answers_about_effect", [(one,) for one in sorted({one.effect.id for one in waited.values()})]
+    ):
+        answers.setdefault(row[0], []).append(row)
     found: dict[int, AwaitsApproval] = {}
-    for number, one in sorted(waited.items(), key=lambda each: each[1].effect.id):
-        for _, approval, key, rule, seq, state, answer in (yield "lock_answers_about_effect", [(one.effect.id,)]):
+    for number, one in waited.items():
+        for _, approval, key, rule, seq, state, answer in answers.get(one.effect.id, ()):
             if state == "answered" and answer == NO and seq == one.claim.seq:
                 no = Decision("ask", rule, "a person said no", one.effect.policy or "")
                 found[number] = AwaitsApproval(no, approval, key)
@@ -296,30 +349,36 @@ def said_no(requests: Mapping[int, SaveEffect]) -> Transaction[dict[int, AwaitsA
 
 def no_longer_asked(now: int | None, effects: Sequence[str]) -> Transaction[None]:
     """Withdraw the open approvals of effects that begin or end."""
-    for effect in sorted(effects):
-        withdrawn = yield "withdraw_approvals_of_effect", [(now, effect, "", "no answer is needed any more")]
-        yield from _end(now, withdrawn, "no answer is needed any more")
+    reason = "no answer is needed any more"
+    rows = [(now, effect, "", reason) for effect in sorted(effects)]
+    yield from _end(now, (yield "withdraw_approvals_of_effect", rows), reason)
 
 
 def abandon_effects(now: int | None, requests: Sequence[AbandonEffect]) -> Transaction[list[ClaimLost | None]]:
     """Idempotent. A run that is no longer owned changes nothing."""
-    results: dict[int, ClaimLost | None] = {}
-    for number in sorted(range(len(requests)), key=lambda number: requests[number].effect.id):
-        one = requests[number]
-        claim, effect = one.claim, one.effect
-        keyed = (yield "lock_keys_of_effect", [(effect.id,)]) if effect.once is not None else []
-        row = (now, effect.id, claim.seq, claim.token, one.reason, one.error, one.by, None)
-        if (yield "abandon_waiting", [row]):
-            yield from no_longer_asked(now, [effect.id])
-            yield "use_up_approvals", [(now, effect.id)]
-            if keyed:
-                yield from tell_followers(now, effect.id)
-            results[number] = None
-            continue
-        owned = yield "token_of_run", [(claim.seq,)]
-        mine = owned and owned[0][1] == claim.token and owned[0][2] == "running"
-        results[number] = None if mine else lost(claim)
-    return [results[number] for number in range(len(requests))]
+    ordered = sorted(requests, key=lambda one: one.effect.id)
+    keyed = set()
+    for one in ordered:
+        if one.effect.once is not None and (yield "lock_keys_of_effect", [(one.effect.id,)]):
+            keyed.add(one.effect.id)
+    rows = [
+        (now, one.effect.id, one.claim.seq, one.claim.token, one.reason, one.error, one.by, None) for one in ordered
+    ]
+    abandoned = sorted({row[0] for row in (yield "abandon_waiting", rows)})
+    if abandoned:
+        yield from no_longer_asked(now, abandoned)
+        yield "use_up_approvals", [(now, effect) for effect in abandoned]
+    for effect in abandoned:
+        if effect in keyed:
+            yield from tell_followers(now, effect)
+    results: list[ClaimLost | None] = []
+    for one in requests:
+        owned: Sequence[Row] = ()
+        if one.effect.id not in abandoned:
+            owned = yield "token_of_run", [(one.claim.seq,)]
+        mine = owned and owned[0][1] == one.claim.token and owned[0][2] == "running"
+        results.append(None if mine or one.effect.id in abandoned else lost(one.claim))
+    return results
 
 
 def settle_edits(now: int | None, requests: Sequence[SettleEdit]) -> Transaction[list[Step | ClaimLost]]:

@@ -284,6 +284,15 @@ def _judge_calls(
     decisions, _, over = yield from final_decisions(now, judged)
     decisions |= yield from consented(now, {one: requests[one] for one in judged}, judged, decisions, over)
     noes = yield from said_no({one: requests[one] for one in judged if not isinstance(decisions[one], NotBegun)})
+    asking = {
+        number: (requests[number], one)
+        for number, one in decisions.items()
+        if isinstance(one, Decision)
+        and one.answer == "ask"
+        and number not in noes
+        and asks_people(requests[number], one.rule)
+    }
+    kept = yield from still_asked(asking)
     refused: dict[int, Refused] = {}
     asked: dict[int, Asked] = {}
     rows = []
@@ -298,10 +307,9 @@ def _judge_calls(
         if decision.answer == "allow":
             request.effect.rule, request.effect.policy = decision.rule, decision.version
             continue
-        if decision.answer == "ask" and asks_people(request, decision.rule):
-            kept = yield from still_asked(request, decision)
-            asked[number] = _asks(request, decision, kept)
-            if kept is not None:
+        if number in asking:
+            asked[number] = _asks(request, decision, kept.get(number))
+            if number in kept:
                 continue
         else:
             refused[number] = decision
