@@ -250,7 +250,8 @@ async def test_what_is_not_there():
 def delivery(state, **changes):
     return {
         "id": "r1-d1", "channel": "ops", "state": state, "reason": None, "message": "hi", "subject": None, "error": None,
-        "tries": 1, "due_at": None, "committed_at": AT_NOON, "settled_at": AT_ONE, "run": "r1", "agent": "f", **changes,
+        "tries": 1, "due_at": None, "committed_at": AT_NOON, "settled_at": AT_ONE, "run": "r1", "agent": "f", "evidence": None,
+        **changes,
     }  # fmt: skip
 
 
@@ -278,6 +279,18 @@ class TestMessages:
         ("one", "words"),
         [
             (delivery("delivered", tries=2), "the channel accepted it at 2026-01-01 13:00:00 UTC, on the 2nd try."),
+            (
+                delivery("delivered", evidence={"id": "L-7", "url": "https://example.com/L-7"}),
+                "The other side calls it L-7. It is at https://example.com/L-7.",
+            ),
+            (
+                delivery("delivered", reason="found there: an earlier try had arrived"),
+                "It is delivered, since 2026-01-01 13:00:00 UTC: found there: an earlier try had arrived.",
+            ),
+            (
+                delivery("unknown", reason="it may have arrived: TimeoutError: no answer"),
+                "It is unknown whether it arrived, after 1 try: it may have arrived: TimeoutError: no answer.",
+            ),
             (delivery("discarded", reason="discarded by ada: old"), "It will not be sent: discarded by ada: old, at"),
             (delivery("pending", tries=0), "It is due: a worker of its app"),
             (
