@@ -281,7 +281,7 @@ class TestMessages:
             (delivery("delivered", tries=2), "the channel accepted it at 2026-01-01 13:00:00 UTC, on the 2nd try."),
             (
                 delivery("delivered", evidence={"id": "L-7", "url": "https://example.com/L-7"}),
-                "The other side calls it L-7. It is at https://example.com/L-7.",
+                "The other side calls it L-7.\nIt is at https://example.com/L-7.",
             ),
             (
                 delivery("delivered", reason="found there: an earlier try had arrived"),
