@@ -3,8 +3,9 @@
 from wakeful.output.channels.base import Channel, Message, Sent
 from wakeful.output.channels.event import event
 from wakeful.output.channels.file import file
+from wakeful.output.channels.github import github
 from wakeful.output.channels.http import http
 from wakeful.output.channels.installed import channel
 from wakeful.output.channels.log import log
 
-__all__ = ["Channel", "Message", "Sent", "channel", "event", "file", "http", "log"]
+__all__ = ["Channel", "Message", "Sent", "channel", "event", "file", "github", "http", "log"]

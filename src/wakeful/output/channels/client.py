@@ -23,7 +23,7 @@ from pydantic_core import from_json, to_json
 from wakeful.clock import Duration, Microseconds, readable, seconds
 from wakeful.errors import ConfigError, Persistent, Transient
 from wakeful.functions.options import Backoff, read_options
-from wakeful.output.channels.addresses import Resolve, resolve
+from wakeful.output.channels.addresses import Resolve, check_url, resolve
 from wakeful.redaction import KNOWN
 from wakeful.secrets import Env, Secret, reveal
 from wakeful.stored_errors import storable
@@ -36,6 +36,8 @@ JSON_LIMIT = 16_000_000  # bytes of an answer that is to be understood
 LINGER = (
     1.0  # seconds for the rest of an answer that is only shown or thrown away; after that its connection is dropped
 )
+LINK_LIMIT = 2_000
+_LINK = re.compile(r"https?://[\x21-\x7e]+").fullmatch
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?").fullmatch
 
 
@@ -210,3 +212,22 @@ async def _beginning(response: httpx2.Response, limit: int) -> bytes:
         if len(beginning) > limit:
             break
     return bytes(beginning[:limit])
+
+
+def check_service(url: str, where: str, *, allow_private: bool) -> str:
+    """The declared address of a service, without a slash at its end. A token goes there, so it is https, except inside a private network."""
+    parts = check_url(url, where=where, allow_private=allow_private)
+    if parts.query or parts.fragment:
+        message = f"{where}: the address of the service has a query or a fragment: leave it out"
+        raise ConfigError(message)
+    if parts.scheme != "https" and not allow_private:
+        message = f"{where}: the token would be sent without encryption: write https://, or declare it with allow_private=True"
+        raise ConfigError(message)
+    return parts.geturl().rstrip("/")
+
+
+def link_of(value: Any) -> str | None:
+    """A link that a service answered, if it is one."""
+    if not isinstance(value, str) or len(value) > LINK_LIMIT or not _LINK(value):
+        return None
+    return value

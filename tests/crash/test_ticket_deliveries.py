@@ -1,0 +1,78 @@
+"""Killed with SIGKILL at every boundary of a delivery to a service that creates things: each is created once, by real requests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from textwrap import dedent
+
+from support.fake_github import TOKEN, FakeGitHub
+from wakeful.testing import crash_everywhere
+
+PROGRAM = """
+    from wakeful import App, Run, on
+    from wakeful.channels import github
+
+    app = App("desk", store="sqlite:////nowhere/to/be/found.db", channels={{"ops": {channel}}})
+
+
+    @app.agent(on("go"))
+    async def tell(run: Run) -> None:
+        run.send("ops", "first", thread="a")
+        run.send("ops", "second", thread="a")
+        run.send("ops", "fire", urgent=True)
+"""
+
+
+@contextmanager
+def served(service: FakeGitHub) -> Iterator[FakeGitHub]:
+    """The service in a thread of its own, so that it answers while this one waits for processes."""
+    loop, ready, over = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with service:
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield service
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.close()
+
+
+async def test_github_killed_at_every_boundary(store_url: str, tmp_path: Path):
+    app = tmp_path / "app.py"
+    cases: list[list[int]] = []  # the first without a crash, the last when no boundary was left
+    hub = FakeGitHub()
+    hub.at = datetime(2026, 1, 1, tzinfo=UTC)  # where the virtual clock begins
+    with served(hub):
+        channel = f'github("octo/desk", "{TOKEN}", base_url="{hub.url}", allow_private=True)'
+        app.write_text(dedent(PROGRAM).format(channel=channel))
+
+        def reset() -> None:
+            hub.entries.clear()
+            hub.comments.clear()
+
+        report = await crash_everywhere(
+            str(app),
+            "go",
+            store=store_url,
+            observe=lambda: cases.append(sorted(hub.arrived.values())),
+            reset=reset,
+            deliver=True,
+            processes=True,
+        )
+    report.check()
+    assert {"CommitRun", "WorkLane"} <= {name for one in report.crashes for name in one.boundary.requests}
+    assert all(arrived == [1, 1, 1] for arrived in cases), [one.boundary for one in report.crashes]
+    assert len(cases) > 5
+    assert any("direction=asc" in one.path for one in hub.asked("GET")), "some crash left a message to be looked for"
