@@ -6,6 +6,7 @@ from wakeful.output.channels.file import file
 from wakeful.output.channels.github import github
 from wakeful.output.channels.http import http
 from wakeful.output.channels.installed import channel
+from wakeful.output.channels.jira import jira
 from wakeful.output.channels.log import log
 
-__all__ = ["Channel", "Message", "Sent", "channel", "event", "file", "github", "http", "log"]
+__all__ = ["Channel", "Message", "Sent", "channel", "event", "file", "github", "http", "jira", "log"]
