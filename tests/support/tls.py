@@ -18,6 +18,18 @@ from cryptography.x509.oid import NameOID
 
 SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 _DAY = timedelta(days=1)
+# What Python from 3.13 on wants of an authority, besides the identifiers of keys.
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +47,8 @@ class Authority:
         certificate = (
             _builder(subject, subject, key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNS, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
         file = folder / f"{name}.pem"
@@ -48,6 +62,7 @@ class Authority:
         certificate = (
             _builder(subject, self.certificate.subject, key)
             .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
             .sign(self.key, hashes.SHA256())
         )
         file = self.file.with_name(f"{self.file.stem}-{host}.pem")

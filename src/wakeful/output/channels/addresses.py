@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from urllib.parse import SplitResult, urlsplit
 
@@ -109,26 +109,37 @@ def literal(host: str) -> Address | None:
         return None
 
 
-def check_url(url: str, *, where: str, allow_private: bool = False) -> SplitResult:
-    """A declared URL, split; ConfigError if no request may go there. Names are not looked up."""
+def check_url(
+    url: str,
+    *,
+    where: str,
+    allow_private: bool = False,
+    schemes: Sequence[str] = ("https", "http"),
+    like: str = "https://example.com/hook",
+    credentials: str = "put it into a header, with env(…)",
+) -> SplitResult:
+    """A declared URL, split; ConfigError if nothing may be sent there. Names are not looked up. For the error: `like` is a right URL, and
+    `credentials` says where a user and a password belong.
+    """
     if not isinstance(url, str) or _BROKEN(url):
-        message = f"{where}: a URL is a text without spaces, line breaks and backslashes, like https://example.com/hook"
+        message = f"{where}: a URL is a text without spaces, line breaks and backslashes, like {like}"
         raise ConfigError(message)
     try:
         parts = urlsplit(url)
         host = parts.hostname
         _ = parts.port
     except ValueError as error:
-        message = f"{where}: this is not a URL ({error}): write it like https://example.com/hook"
+        message = f"{where}: this is not a URL ({error}): write it like {like}"
         raise ConfigError(message) from None
-    if parts.scheme not in {"http", "https"}:
-        message = f'{where}: the scheme is "{parts.scheme}": only https:// and http:// can be sent to'
+    if parts.scheme not in schemes:
+        *others, last = (f"{one}://" for one in schemes)
+        message = f'{where}: the scheme is "{parts.scheme}": only {", ".join(others)} and {last} can be sent to'
         raise ConfigError(message)
     if not host:
-        message = f"{where}: there is no host in the URL: write it like https://example.com/hook"
+        message = f"{where}: there is no host in the URL: write it like {like}"
         raise ConfigError(message)
     if "@" in parts.netloc:
-        message = f"{where}: a user or password in the URL would be shown wherever the URL is: put it into a header, with env(…)"
+        message = f"{where}: a user or password in the URL would be shown wherever the URL is: {credentials}"
         raise ConfigError(message)
     address = None if allow_private else literal(host)
     if address is not None and (what := why_not_public(address)) is not None:
