@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from support.apps import NewApp, ended, go, pass_time, working
+from support.backups import BackUp
 from wakeful import App, NotSent, Persistent, Run, Transient, on
 from wakeful.channels import Channel, Message, Sent
 from wakeful.functions.options import Backoff
@@ -478,3 +479,44 @@ class TestALookThatCannotTell:
             run = await go(runtime, "a")
             one = await delivery(runtime, run["id"])
         assert (one["state"], side.bodies, side.looked) == ("unknown", ["a"], [])
+
+
+@pytest.mark.parametrize("committed", ["and tried before the backup", "after the backup"])
+@kinds
+async def test_what_the_original_may_have_delivered_after_a_backup_is_in_doubt(
+    new_app: NewApp, store_url: str, back_up: BackUp, kind: tuple[str, str], committed: str
+):
+    side = Side(*kind)
+    ready = committed != "after the backup"
+
+    def sending() -> App:
+        app = new_app(channels={"ops": side})
+
+        @app.agent(on("go"))
+        async def tell(run: Run) -> None:
+            if not ready:
+                await run.sleep("30m")
+            run.send("ops", run.event.data)
+
+        return app
+
+    app = sending()
+    async with working(app) as runtime:
+        side.before = [NotSent("closed")] if ready else []
+        receipt = await app.emit("go", "a")
+        await runtime.drain()
+        restore = await back_up(store_url)
+        side.before = []
+        await pass_time(runtime)
+        assert side.bodies == ["a"]
+    async with working(sending(), store=await restore()) as runtime:
+        await pass_time(runtime)
+        await pass_time(runtime)
+        one = await delivery(runtime, receipt.runs[0])
+        assert one["state"] == ("unknown" if kind == HOLD else "delivered")
+        assert side.bodies == (["a"] if kind in {FIND, HOLD} else ["a", "a"])
+        assert [each.doubtful for each in side.arrived] == [False, kind == REPEAT][: len(side.arrived)]
+        if kind == HOLD:
+            await runtime.store.do(RedoDelivery(one["id"], waiting=True, by=ADA))
+            await runtime.drain()
+            assert (await delivery(runtime, receipt.runs[0]))["state"] == "delivered"

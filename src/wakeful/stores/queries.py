@@ -15,6 +15,7 @@ overrides the other by its name and gives the reason. The slots:
     {apart}          the runs that a claim leaves to other code, see _APART
     {claimed}        the columns of a claimed run, see _CLAIMED
     {goes_out}       the deliveries that no halt stops, see _GOES_OUT
+    {doubt_at}       since when a delivery may have arrived, see _DOUBT_AT
     {first_of_thread} the first delivery of its thread that still waits, see _FIRST_OF_THREAD
 
 A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its column; only
@@ -91,6 +92,13 @@ _GOES_OUT = """(select 1 from wakeful_run sender join wakeful_halt halt on halt.
 _FIRST_OF_THREAD = """(select 1 from wakeful_delivery earlier
     where earlier.app = head.app and earlier.channel = head.channel and earlier.thread = head.thread and earlier.urgent = head.urgent
       and earlier.state = 'pending' and earlier.thread is not null and earlier.seq < head.seq limit 1) is null"""
+# Since when a delivery may have arrived: since its last call, or since the store was restored from a backup, after which the original may have
+# delivered it. A delivery that was tried or replayed here since then is no longer in doubt for that.
+_DOUBT_AT = """coalesce(delivery.doubt_at, (
+    select origin.began_at from wakeful_origin origin
+    where origin.doubtful = 1 and delivery.run_seq < origin.run_seq and not (delivery.reason is not null and delivery.due_at >= origin.began_at)
+    order by origin.number desc limit 1
+  ))"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
@@ -100,6 +108,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{judged_effect}": _JUDGED_EFFECT,
         "{goes_out}": _GOES_OUT,
         "{first_of_thread}": _FIRST_OF_THREAD,
+        "{doubt_at}": _DOUBT_AT,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
@@ -114,6 +123,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{judged_effect}": _JUDGED_EFFECT,
         "{goes_out}": _GOES_OUT,
         "{first_of_thread}": _FIRST_OF_THREAD,
+        "{doubt_at}": _DOUBT_AT,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",

@@ -56,7 +56,7 @@ update wakeful_lane set owner = null where owner = :process returning channel
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
   (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at, delivery.error,
-  delivery.thread, delivery.doubt_at
+  delivery.thread, {doubt_at}
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.seq in (
   select * from (
@@ -100,7 +100,7 @@ returning seq
 -- A delivery that a person discarded while it was in flight stays discarded, unless it has arrived.
 update wakeful_delivery
 set state = :state, tries = :tries, due_at = {now} + :delay, error = :error, reason = :reason,
-    doubt_at = case when :doubtful = 1 then doubt_at end, evidence = :evidence,
+    doubt_at = case when :doubtful = 1 then coalesce(doubt_at, {now}) end, evidence = :evidence,
     settled_at = case when cast(:state as text) not in ('pending', 'unknown') then {now} end
 where seq = :seq and (state = 'pending' or (state = 'discarded' and cast(:state as text) = 'delivered'))
 

@@ -38,7 +38,8 @@ having min(due_at) is not null
 -- direction, over all runs.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now}, (select envelope from wakeful_event event where event.seq = run.event_seq),
-  {now} - delivery.created_at, delivery.error, delivery.thread, delivery.doubt_at
+  {now} - delivery.created_at, delivery.error,
+  delivery.thread, {doubt_at}
 from wakeful_delivery delivery
 cross join lateral (select agent, id, app, event_seq from wakeful_run where seq = delivery.run_seq) run
 where delivery.seq = any(array(
@@ -62,7 +63,7 @@ order by delivery.seq
 -- would read all of them instead of looking up each one, and is kept when there are a hundred thousand.
 update wakeful_delivery delivery
 set state = given.state, tries = given.tries, due_at = {now} + given.delay, error = given.error, reason = given.reason,
-    doubt_at = case when given.doubtful = 1 then delivery.doubt_at end, evidence = given.evidence,
+    doubt_at = case when given.doubtful = 1 then coalesce(delivery.doubt_at, {now}) end, evidence = given.evidence,
     settled_at = case when given.state not in ('pending', 'unknown') then {now} end
 from unnest(
   cast(:seq as bigint[]), cast(:state as text[]), cast(:tries as bigint[]), cast(:delay as bigint[]), cast(:error as text[]),
