@@ -78,8 +78,8 @@ EFFECT_TRANSITIONS: dict[EffectState | None, frozenset[EffectState]] = {
 }
 
 # held: the output of its run did not pass its checks. unknown: it may have arrived, and its channel repeats nothing in doubt. Only a person
-# can move an unknown delivery or a dead letter on. A person may discard a delivery while it is in flight; if it arrives all the same, it is
-# delivered.
+# can move an unknown delivery or a dead letter on. A pending delivery is discarded if another one has closed its thread. A person may
+# discard a delivery while it is in flight; if it arrives all the same, it is delivered.
 DELIVERY_TRANSITIONS: dict[DeliveryState | None, frozenset[DeliveryState]] = {
     None: frozenset({"pending", "held"}),
     "held": frozenset({"pending", "discarded"}),

@@ -22,7 +22,7 @@ LOOKED_AT = 100  # rows, at most, to find a few
 
 # Whose rows wait by the thousand, and what each query is asked.
 ASKED: dict[str, tuple[object, ...]] = {
-    "save_delivery": (None, "{7}", "{delivered}", "{1}", "{0}", "{NULL}", "{NULL}", "{0}", "{NULL}"),
+    "save_delivery": (None, "{7}", "{delivered}", "{1}", "{0}", "{NULL}", "{NULL}", "{0}", "{NULL}", "{0}"),
     "begin_delivery": (None, 7),
     "confirm_delivery": (None, 8, "confirmed", None),
     "redo_delivery": (None, 8, "pending", "replayed"),

@@ -31,7 +31,7 @@ from wakeful.output.channels.base import UNKNOWN_ATTEMPTS, Handling, Sent
 from wakeful.stored_errors import by_wakeful, describe, in_one_line, words_of
 from wakeful.stores.alarm import Alarm, late_alarm, unknown_alarm
 from wakeful.stores.verbs.circuits import StoredCircuit
-from wakeful.stores.verbs.outbox import Delivered
+from wakeful.stores.verbs.outbox import CLOSES, Delivered
 
 # A message that has not been delivered for this long needs a person, and so do those behind it.
 LATE: Microseconds = 15 * 60 * SECOND
@@ -89,6 +89,7 @@ def arrived(delivery: Delivery, facts: Facts, sent: Sent | None = None) -> Deliv
         delivery.tries + 1,
         resolves=_no_longer_late(delivery, facts),
         evidence=_evidence(sent),
+        closes=_closes(sent),
     )
 
 
@@ -96,7 +97,15 @@ def arrived_before(delivery: Delivery, facts: Facts, sent: Sent | None) -> Deliv
     """The other side has it from an earlier try, whose answer was lost."""
     reason = "found there: an earlier try had arrived"
     resolves, evidence = _no_longer_late(delivery, facts), _evidence(sent)
-    return Delivered(delivery.seq, "delivered", delivery.tries, reason=reason, resolves=resolves, evidence=evidence)
+    return Delivered(
+        delivery.seq,
+        "delivered",
+        delivery.tries,
+        reason=reason,
+        resolves=resolves,
+        evidence=evidence,
+        closes=_closes(sent),
+    )
 
 
 def look_later(delivery: Delivery, settle: Microseconds) -> Delivered | None:
@@ -237,6 +246,10 @@ def _no_longer_late(delivery: Delivery, facts: Facts) -> str | None:
 
 def _evidence(sent: Sent | None) -> str | None:
     return None if sent is None else to_json({"id": sent.id, "url": sent.url}).decode()
+
+
+def _closes(sent: Sent | None) -> int:
+    return CLOSES.get(sent.closes, 0) if sent is not None and isinstance(sent.closes, str) else 0
 
 
 def _now(delivery: Delivery) -> Microseconds:

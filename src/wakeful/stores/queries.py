@@ -17,6 +17,7 @@ overrides the other by its name and gives the reason. The slots:
     {goes_out}       the deliveries that no halt stops, see _GOES_OUT
     {doubt_at}       since when a delivery may have arrived, see _DOUBT_AT
     {first_of_thread} the first delivery of its thread that still waits, see _FIRST_OF_THREAD
+    {closed_by}     the delivery that closed the thread of another one, see _CLOSED_BY
 
 A heading that ends in `bulk --` (PostgreSQL only) takes all rows in one statement, each parameter as an array of its column; only
 `now` stays a single value. Arrays are sent as text in PostgreSQL's own notation: the driver's encoder looks at every element several
@@ -99,6 +100,10 @@ _DOUBT_AT = """coalesce(delivery.doubt_at, (
     where origin.doubtful = 1 and delivery.run_seq < origin.run_seq and not (delivery.reason is not null and delivery.due_at >= origin.began_at)
     order by origin.number desc limit 1
   ))"""
+# The delivery after which this one may not go out any more: it arrived, and closed the thread (2), or closed it for what was sent before (1).
+_CLOSED_BY = """case when delivery.thread is not null then (select closing.id from wakeful_delivery closing
+    where closing.app = :app and closing.channel = :channel and closing.thread = delivery.thread and closing.closes > 0
+      and closing.seq <> delivery.seq and (closing.closes = 2 or closing.seq > delivery.seq) limit 1) end"""
 _SLOTS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{claimed}": _CLAIMED,
@@ -109,6 +114,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{goes_out}": _GOES_OUT,
         "{first_of_thread}": _FIRST_OF_THREAD,
         "{doubt_at}": _DOUBT_AT,
+        "{closed_by}": _CLOSED_BY,
         "{now}": ":now",
         "{for_key_share}": "",
         "{for_update}": "",
@@ -124,6 +130,7 @@ _SLOTS: dict[Dialect, dict[str, str]] = {
         "{goes_out}": _GOES_OUT,
         "{first_of_thread}": _FIRST_OF_THREAD,
         "{doubt_at}": _DOUBT_AT,
+        "{closed_by}": _CLOSED_BY,
         "{now}": _POSTGRES_NOW,
         "{for_key_share}": "for key share",
         "{for_update}": "for update",

@@ -12,12 +12,13 @@ are logged: those about `wakeful.tell` itself, and those about the channel they 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from wakeful.alarm_words import Told, words_of_alarm
 from wakeful.clock import Microseconds, seconds, to_text
 from wakeful.execution.run import Run
+from wakeful.execution.sending import LONGEST_THREAD
 from wakeful.intake.cloudevents import TEXT_LIMIT, new_event
 from wakeful.intake.matching import fits
 from wakeful.model import Arrival, Event, digest
@@ -180,5 +181,12 @@ async def tell(run: Run) -> None:
     told = dict(run.event.data)
     # An event that a process of an older version stored has no subject.
     first = told.pop("channel")
+    subject = told.get("subject") or f"{told['what']}: {told['key']}"
     for channel in told.pop("channels", [first]):
-        run.send(channel, told, subject=told.get("subject") or f"{told['what']}: {told['key']}")
+        run.send(channel, told, subject=subject, thread=thread_of(told), urgent=bool(told.get("loud")))
+
+
+def thread_of(told: Mapping[str, Any]) -> str:
+    """The messages about one incident of an alarm belong together: its resolve comes after its opening."""
+    thread = f"{told['key']}/{told.get('incident', 1)}"
+    return thread if len(thread) <= LONGEST_THREAD else digest(thread)

@@ -26,6 +26,7 @@ from wakeful.clock import Duration, Microseconds
 from wakeful.errors import ConfigError
 from wakeful.functions.options import Backoff, read_options
 from wakeful.model import Event
+from wakeful.stores.verbs.outbox import Closes
 
 UNKNOWN_ATTEMPTS = 8
 Repeats = Literal["known", "find", "doubt"]
@@ -36,10 +37,15 @@ MAY_BE_REPEATED = "This message may be a repetition: an earlier try may have arr
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What the other side answered: its own id of the message, and where people find it. Stored as evidence of the delivery."""
+    """What the other side answered: its own id of the message, and where people find it. Stored as evidence of the delivery.
+
+    `closes` says what does not go out any more: "earlier", the messages that were sent before this one in its thread, or the whole
+    "thread". So no trigger is repeated after its resolve.
+    """
 
     id: str | None = None
     url: str | None = None
+    closes: Closes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,11 +52,11 @@ update wakeful_lane set owner = null where owner = :process returning channel
 
 -- next_deliveries(now, app, channel, urgent, most) --
 -- Of one lane: messages without a thread in the order of their commits, and of each thread the first. Each with the time that it must
--- still wait. Deliveries of halted agents stay where they are.
+-- still wait, and with the delivery that closed its thread. Deliveries of halted agents stay where they are.
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now},
   (select envelope from wakeful_event event where event.seq = run.event_seq), {now} - delivery.created_at, delivery.error,
-  delivery.thread, {doubt_at}
+  delivery.thread, {doubt_at}, {closed_by}
 from wakeful_delivery delivery join wakeful_run run on run.seq = delivery.run_seq
 where delivery.seq in (
   select * from (
@@ -96,11 +96,11 @@ update wakeful_delivery set doubt_at = {now}, tries = tries + 1
 where seq = :seq and state || '' = 'pending' and {goes_out}
 returning seq
 
--- save_delivery(now, seq, state, tries, delay, error, reason, doubtful, evidence) --
+-- save_delivery(now, seq, state, tries, delay, error, reason, doubtful, evidence, closes) --
 -- A delivery that a person discarded while it was in flight stays discarded, unless it has arrived.
 update wakeful_delivery
 set state = :state, tries = :tries, due_at = {now} + :delay, error = :error, reason = :reason,
-    doubt_at = case when :doubtful = 1 then coalesce(doubt_at, {now}) end, evidence = :evidence,
+    doubt_at = case when :doubtful = 1 then coalesce(doubt_at, {now}) end, evidence = :evidence, closes = :closes,
     settled_at = case when cast(:state as text) not in ('pending', 'unknown') then {now} end
 where seq = :seq and (state = 'pending' or (state = 'discarded' and cast(:state as text) = 'delivered'))
 

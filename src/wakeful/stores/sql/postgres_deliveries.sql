@@ -39,7 +39,7 @@ having min(due_at) is not null
 select delivery.seq, delivery.id, delivery.message, delivery.subject, delivery.created_at, delivery.tries,
   run.agent, run.id, delivery.due_at - {now}, (select envelope from wakeful_event event where event.seq = run.event_seq),
   {now} - delivery.created_at, delivery.error,
-  delivery.thread, {doubt_at}
+  delivery.thread, {doubt_at}, {closed_by}
 from wakeful_delivery delivery
 cross join lateral (select agent, id, app, event_seq from wakeful_run where seq = delivery.run_seq) run
 where delivery.seq = any(array(
@@ -58,17 +58,17 @@ where delivery.seq = any(array(
 ))
 order by delivery.seq
 
--- save_delivery(now, seq, state, tries, delay, error, reason, doubtful, evidence) bulk --
+-- save_delivery(now, seq, state, tries, delay, error, reason, doubtful, evidence, closes) bulk --
 -- differs: as save_step. `|| ''` keeps the planner from the index of pending deliveries: a plan that was made while there were few
 -- would read all of them instead of looking up each one, and is kept when there are a hundred thousand.
 update wakeful_delivery delivery
 set state = given.state, tries = given.tries, due_at = {now} + given.delay, error = given.error, reason = given.reason,
-    doubt_at = case when given.doubtful = 1 then coalesce(delivery.doubt_at, {now}) end, evidence = given.evidence,
+    doubt_at = case when given.doubtful = 1 then coalesce(delivery.doubt_at, {now}) end, evidence = given.evidence, closes = given.closes,
     settled_at = case when given.state not in ('pending', 'unknown') then {now} end
 from unnest(
   cast(:seq as bigint[]), cast(:state as text[]), cast(:tries as bigint[]), cast(:delay as bigint[]), cast(:error as text[]),
-  cast(:reason as text[]), cast(:doubtful as bigint[]), cast(:evidence as text[])
-) as given (seq, state, tries, delay, error, reason, doubtful, evidence)
+  cast(:reason as text[]), cast(:doubtful as bigint[]), cast(:evidence as text[]), cast(:closes as bigint[])
+) as given (seq, state, tries, delay, error, reason, doubtful, evidence, closes)
 where delivery.seq = any(array[given.seq])
   and (delivery.state || '' = 'pending' or (delivery.state = 'discarded' and given.state = 'delivered'))
 

@@ -18,6 +18,9 @@ from wakeful.stores.verbs.people import open_alarms, resolve_alarms
 
 # States in which only a person can do something about a delivery: an alarm is open for it.
 GIVEN_UP = frozenset({"dead", "unknown"})
+# What does not go out any more once a message has arrived: "earlier" messages of its thread, or the whole "thread".
+Closes = Literal["earlier", "thread"]
+CLOSES: dict[Closes | None, int] = {None: 0, "earlier": 1, "thread": 2}
 
 
 @dataclass(slots=True)
@@ -25,7 +28,7 @@ class Delivered:
     """The result of one attempt to deliver. `pending`: retry after `delay`."""
 
     seq: int
-    state: Literal["pending", "delivered", "unknown", "dead"]
+    state: Literal["pending", "delivered", "unknown", "dead", "discarded"]
     tries: int
     delay: Microseconds = 0
     error: str | None = None
@@ -34,6 +37,7 @@ class Delivered:
     resolves: str | None = None  # the key of an alarm that this result resolves
     doubtful: bool = False  # a call may have delivered it: its time stays
     evidence: str | None = None  # JSON: what the other side answered
+    closes: int = 0  # its thread: CLOSES
 
 
 def lane_of(channel: str, *, urgent: bool) -> str:
@@ -140,10 +144,10 @@ def work_lanes(now: int | None, requests: Sequence[WorkLane]) -> Transaction[lis
 
 def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
     """1. Take or keep the lane. Its row stays locked, so no other process can take it while results are not stored that only we know.
-    2. Store the results. 3. Read the next due deliveries; the first one that must wait also delays those behind it. 4. If there are
-    none, free the lane.
+    2. Store the results. 3. Read the next due deliveries; the first one that must wait also delays those behind it; one whose thread was
+    closed is discarded. 4. If there are none, free the lane.
     """
-    app, channel, lane, urgent = request.app, request.channel, request.lane, int(request.urgent)
+    app, lane = request.app, request.lane
     if request.token is None:
         rows = yield "take_lane", [(app, lane, request.process)]
     else:
@@ -163,7 +167,7 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
         dead = [(one.seq, alarm.key) for (one, _), alarm in zip(raising, alarms, strict=True) if one.state in GIVEN_UP]
         if dead:
             yield "note_alarm_of_delivery", dead
-    waiting = yield "next_deliveries", [(now, app, channel, urgent, request.most)]
+    waiting = yield from _waiting(now, request)
     due = _due(waiting, request)
     if due:
         begun = [
@@ -176,6 +180,27 @@ def _work(now: int | None, request: WorkLane) -> Transaction[Lane]:
         return Lane(token, due)
     yield "leave_lane", [(app, lane, token)]
     return Lane(next_due=min((row[8] for row in _heads(waiting)), default=None))
+
+
+def _waiting(now: int | None, request: WorkLane) -> Transaction[list[Row]]:
+    """The next deliveries. One that another message of its thread has overtaken and closed is discarded instead: it was replayed after
+    that, or committed late.
+    """
+    while True:
+        rows: list[Row] = yield (
+            "next_deliveries",
+            [(now, request.app, request.channel, int(request.urgent), request.most)],
+        )
+        closed = [row for row in rows if row[14] is not None]
+        if not closed:
+            return rows
+        yield "save_delivery", [_saved(now, _overtaken(row)) for row in closed]
+
+
+def _overtaken(row: Row) -> Delivered:
+    seq, _, _, _, _, tries, _, _, _, _, _, error, _, doubt_at, closing = row
+    reason = f"not sent: delivery {closing} has arrived before it, and closed their thread"
+    return Delivered(seq, "discarded", tries, error=error, reason=reason, doubtful=doubt_at is not None)
 
 
 def begin_deliveries(now: int | None, requests: Sequence[BeginDelivery]) -> Transaction[list[bool]]:
@@ -234,7 +259,18 @@ def _remedy(
 
 
 def _saved(now: int | None, one: Delivered) -> tuple[object, ...]:
-    return (now, one.seq, one.state, one.tries, one.delay, one.error, one.reason, int(one.doubtful), one.evidence)
+    return (
+        now,
+        one.seq,
+        one.state,
+        one.tries,
+        one.delay,
+        one.error,
+        one.reason,
+        int(one.doubtful),
+        one.evidence,
+        one.closes,
+    )
 
 
 def _heads(waiting: Sequence[Row]) -> list[Row]:
@@ -255,7 +291,23 @@ def _due(waiting: Sequence[Row], request: WorkLane) -> list[Delivery]:
 
 
 def _delivery_of(row: Row, request: WorkLane) -> Delivery:
-    seq, identifier, message, subject, created_at, tries, agent, run, wait, envelope, age, error, thread, doubt_at = row
+    (
+        seq,
+        identifier,
+        message,
+        subject,
+        created_at,
+        tries,
+        agent,
+        run,
+        wait,
+        envelope,
+        age,
+        error,
+        thread,
+        doubt_at,
+        _,
+    ) = row
     return Delivery(
         identifier,
         request.channel,
