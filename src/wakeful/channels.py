@@ -9,5 +9,19 @@ from wakeful.output.channels.http import http
 from wakeful.output.channels.installed import channel
 from wakeful.output.channels.jira import jira
 from wakeful.output.channels.log import log
+from wakeful.output.channels.pagerduty import pagerduty
 
-__all__ = ["Channel", "Message", "Sent", "channel", "email", "event", "file", "github", "http", "jira", "log"]
+__all__ = [
+    "Channel",
+    "Message",
+    "Sent",
+    "channel",
+    "email",
+    "event",
+    "file",
+    "github",
+    "http",
+    "jira",
+    "log",
+    "pagerduty",
+]
