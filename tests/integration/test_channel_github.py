@@ -157,7 +157,7 @@ class TestFinding:
         assert await find(at(hub), message()) == Sent(str(number), f"https://github.com/octo/desk/issues/{number}")
 
     async def test_a_list_that_is_too_long_does_not_tell(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("wakeful.output.channels.github.MOST_PAGES", 2)
+        monkeypatch.setattr("wakeful.output.channels.github_api.MOST_PAGES", 2)
         async with FakeGitHub(page=1) as hub:
             for _ in range(3):
                 hub.open_issue("Slow")
