@@ -126,7 +126,7 @@ class FakeJira(Service):
         return Reply(204)
 
     def _comment(self, key: str, given: dict[str, Any]) -> Reply:
-        if not is_document(given.get("body")) or not set(given) <= {"body", "properties"}:
+        if not is_document(given.get("body")) or set(given) != {"body"}:
             raise Refused(400, {"errorMessages": ["Comment body is not valid!"], "errors": {}})
         comment = {"id": str(7000 + len(self.comments[key])), **given}
         self.comments[key].append(comment)
@@ -135,9 +135,6 @@ class FakeJira(Service):
     def _comments(self, key: str, query: dict[str, str]) -> Reply:
         start, size = int(query.get("startAt", "0")), min(int(query.get("maxResults", "50")), self.page)
         shown = [dict(one) for one in self.comments[key][start : start + size]]
-        for one in shown:
-            if "properties" not in query.get("expand", ""):
-                one.pop("properties", None)
         total = len(self.comments[key])
         return reply(200, {"startAt": start, "maxResults": size, "total": total, "comments": shown})
 

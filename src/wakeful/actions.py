@@ -1,0 +1,6 @@
+"""Actions on outside services: `from wakeful.actions import github`. `outside/` has their code."""
+
+from wakeful.outside.github import github
+from wakeful.outside.jira import jira
+
+__all__ = ["github", "jira"]
