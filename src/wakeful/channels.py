@@ -10,6 +10,7 @@ from wakeful.output.channels.installed import channel
 from wakeful.output.channels.jira import jira
 from wakeful.output.channels.log import log
 from wakeful.output.channels.pagerduty import pagerduty
+from wakeful.output.channels.teams import teams
 
 __all__ = [
     "Channel",
@@ -24,4 +25,5 @@ __all__ = [
     "jira",
     "log",
     "pagerduty",
+    "teams",
 ]

@@ -4,14 +4,11 @@ comes last.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
 
 from support.fake_pagerduty import KEY, FakePagerDuty
+from support.service import served
 from wakeful.testing import crash_everywhere
 
 PROGRAM = """
@@ -30,31 +27,11 @@ PROGRAM = """
 """
 
 
-@contextmanager
-def served(duty: FakePagerDuty) -> Iterator[FakePagerDuty]:
-    """The service in a thread of its own, so that it answers while this one waits for processes."""
-    loop, ready, over = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-
-    async def serve() -> None:
-        async with duty:
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        yield duty
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
-        loop.close()
-
-
 async def test_pagerduty_killed_at_every_boundary(store_url: str, tmp_path: Path):
     app = tmp_path / "app.py"
     cases: list[tuple[dict[str, int], list[str], int]] = []
-    with served(FakePagerDuty()) as duty:
+    duty = FakePagerDuty()
+    with served(duty):
         app.write_text(dedent(PROGRAM).format(key=KEY, url=duty.url))
 
         def reset() -> None:

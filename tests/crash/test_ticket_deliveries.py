@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import dedent
@@ -15,6 +11,7 @@ import pytest
 from support import fake_github, fake_jira
 from support.fake_github import FakeGitHub
 from support.fake_jira import FakeJira
+from support.service import served
 from wakeful.testing import crash_everywhere
 
 PROGRAM = """
@@ -29,27 +26,6 @@ PROGRAM = """
         run.send("ops", "first", thread="a")
         run.send("ops", "second", thread="a")
 """
-
-
-@contextmanager
-def served(service: FakeGitHub | FakeJira) -> Iterator[None]:
-    """The service in a thread of its own, so that it answers while this one waits for processes."""
-    loop, ready, over = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
-
-    async def serve() -> None:
-        async with service:
-            ready.set()
-            await over.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        yield
-    finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join()
-        loop.close()
 
 
 @pytest.mark.parametrize("kind", ["github", "jira"])

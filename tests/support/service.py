@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -93,6 +95,27 @@ class Service:
         except Refused as refused:
             return refused.reply
         return self.after.pop(0) if self.after and request.method in self.writes else told
+
+
+@contextmanager
+def served(service: Service) -> Iterator[None]:
+    """The service in a thread of its own, so that it answers while this one waits for processes."""
+    loop, ready, over = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
+
+    async def serve() -> None:
+        async with service:
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        assert ready.wait(10)
+        yield
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.close()
 
 
 def query_of(request: Request) -> tuple[str, dict[str, str]]:

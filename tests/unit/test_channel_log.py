@@ -60,8 +60,8 @@ def test_what_it_says_of_itself():
 
 def test_channels_are_declared_without_loading_a_client():
     code = (
-        "import sys; from wakeful.channels import event, file, github, http, jira, log, pagerduty; "
-        "github('a/b', 's'), jira('https://example.com/', 'OPS', 'u', 's'), http('https://example.com/', secret='s'), pagerduty('s'), file('x'), log(), event('t'); "
+        "import sys; from wakeful.channels import event, file, github, http, jira, log, pagerduty, teams; "
+        "github('a/b', 's'), jira('https://example.com/', 'OPS', 'u', 's'), http('https://example.com/', secret='s'), pagerduty('s'), teams('https://example.com/'), file('x'), log(), event('t'); "
         "print(sorted({'httpx2', 'httpcore2', 'anyio', 'structlog'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

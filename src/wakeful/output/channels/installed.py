@@ -8,7 +8,7 @@ from wakeful.errors import ConfigError
 from wakeful.installed import Extensions
 from wakeful.output.channels.base import Channel
 
-OWN_CHANNELS = ("email", "event", "file", "github", "http", "jira", "log", "pagerduty")
+OWN_CHANNELS = ("email", "event", "file", "github", "http", "jira", "log", "pagerduty", "teams")
 CHANNELS = Extensions("channel", "wakeful.channels", lambda: OWN_CHANNELS)
 
 
