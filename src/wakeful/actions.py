@@ -2,5 +2,6 @@
 
 from wakeful.outside.github import github
 from wakeful.outside.jira import jira
+from wakeful.outside.pagerduty import pagerduty
 
-__all__ = ["github", "jira"]
+__all__ = ["github", "jira", "pagerduty"]
