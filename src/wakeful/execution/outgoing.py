@@ -23,6 +23,9 @@ class Outgoing:
     actions: dict[str, Action[..., Any]] = field(default_factory=dict)  # of the effects, by operation
     alarm: Alarm | None = None
     resolves: str | None = None  # the key of an alarm that this resolves
+    threads: dict[tuple[str, str], bool] = field(
+        default_factory=dict
+    )  # by channel and thread: whether its first message is urgent
 
     def __bool__(self) -> bool:
         return bool(self.deliveries or self.effects or self.objections or self.alarm or self.resolves)

@@ -40,8 +40,7 @@ def put_out(
     urgent = bool(urgent)
     if thread is not None:  # order holds within a lane: a thread of this run goes in the lane of its first message
         thread = plain(thread)
-        before = [one.urgent for one in attempt.outgoing.deliveries if (one.channel, one.thread) == (channel, thread)]
-        urgent = before[0] if before else urgent
+        urgent = attempt.outgoing.threads.setdefault((channel, thread), urgent)
     attempt.outgoing.deliveries.append(
         Delivery(identifier, channel, text, subject, position, urgent=urgent, thread=thread)
     )
