@@ -19,6 +19,7 @@ from support.paying import (
     PEOPLE,
     approvals,
     begin,
+    busy,
     declare,
     effects,
     halt,
@@ -27,7 +28,7 @@ from support.paying import (
     say,
     write,
 )
-from wakeful import Denied, NotSent, Operation, Run, Transient, action, on
+from wakeful import Denied, Operation, Run, Transient, action, on
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.approvals import AnswerApproval
 from wakeful.stores.verbs.cancel import CancelRun
@@ -135,7 +136,7 @@ class TestNo:
 class TestReplay:
     async def test_asks_anew_although_the_effect_has_not_ended(self, new_app: NewApp, policy: Path):
         app = new_app(policy=policy)
-        till = declare(app, NotSent("busy"), backoff="5h")
+        till = declare(app, busy("5h"))
         async with working(app) as runtime:
             receipt = await begin(app, runtime)
             await say(runtime, (await approvals(runtime))[0])

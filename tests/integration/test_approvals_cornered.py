@@ -15,6 +15,7 @@ from support.paying import (
     PEOPLE,
     approvals,
     begin,
+    busy,
     declare,
     effects,
     policy_of,
@@ -23,7 +24,7 @@ from support.paying import (
     write,
 )
 from support.stores import query
-from wakeful import NotSent, Operation, Run, action, on, step
+from wakeful import Operation, Run, action, on, step
 from wakeful.resources.run_steps import step_of
 from wakeful.stores.request import Actor
 from wakeful.stores.verbs.fork import ForkRun
@@ -100,7 +101,7 @@ class TestLaterTerms:
         """It was given under the terms before, and its call has not begun."""
         write(policy, policy_of("{by: [guests], within: 4h}"))
         app = new_app(policy=policy)
-        till = declare(app, NotSent("busy"), backoff="1h")
+        till = declare(app, busy("1h"))
         async with working(app) as runtime:
             await begin(app, runtime)
             (asked,) = await approvals(runtime)
@@ -293,7 +294,7 @@ class TestFamily:
     async def test_another_run_of_the_family_asks_anew(self, new_app: NewApp, policy: Path, how: str):
         """The yes was given to a run that ended before its effect did."""
         app = new_app(policy=policy)
-        till = declare(app, NotSent("busy"), backoff="5h")
+        till = declare(app, busy("5h"))
         async with working(app) as runtime:
             receipt = await begin(app, runtime)
             await say(runtime, (await approvals(runtime))[0])

@@ -17,6 +17,7 @@ from support.paying import (
     PEOPLE,
     approvals,
     begin,
+    busy,
     declare,
     effects,
     policy_of,
@@ -179,7 +180,7 @@ class TestYes:
     async def test_is_not_valid_for_ever(self, new_app: NewApp, policy: Path):
         write(policy, policy_of("{within: 4h, valid: 1m}"))
         app = new_app(policy=policy)
-        till = declare(app, NotSent("busy"), backoff="10m")
+        till = declare(app, busy("10m"))
         async with working(app) as runtime:
             await begin(app, runtime)
             await say(runtime, (await approvals(runtime))[0])

@@ -14,14 +14,16 @@ from support.paying import (
     PEOPLE,
     approvals,
     begin,
+    busy,
     declare,
     effects,
+    lost,
     policy_of,
     put_in_force,
     say,
     write,
 )
-from wakeful import NotSent, Transient
+from wakeful import Transient
 from wakeful.operations.held import settle
 from wakeful.stores.request import Actor
 
@@ -102,7 +104,7 @@ class TestRepeat:
         """A later policy asks about it. Its earlier call may have been done, so it is held."""
         write(policy, ALLOW_ALL)
         app = new_app(policy=policy)
-        till = declare(app, TimeoutError("lost"), backoff="10m")
+        till = declare(app, lost("10m"))
         async with working(app) as runtime:
             await begin(app, runtime, author="ada")
             await put_in_force(runtime, policy_of(terms))
@@ -124,7 +126,7 @@ class TestRepeat:
     ):
         write(policy, ALLOW_ALL)
         app = new_app(policy=policy)
-        till = declare(app, TimeoutError("lost"), backoff="10m")
+        till = declare(app, lost("10m"))
         async with working(app) as runtime:
             await begin(app, runtime, author="ada")
             await put_in_force(runtime, policy_of("{by: [ops], not_by: data.author, within: 4h}"))
@@ -139,7 +141,7 @@ class TestLaterPolicy:
     @pytest.mark.parametrize("terms", OTHERS)
     async def test_a_yes_on_other_terms_serves_no_longer(self, new_app: NewApp, policy: Path, terms: str):
         app = new_app(policy=policy)
-        till = declare(app, NotSent("busy"), backoff="10m")
+        till = declare(app, busy("10m"))
         async with working(app) as runtime:
             await begin(app, runtime, author="ada")
             await say(runtime, (await approvals(runtime))[0], by=ADA)
@@ -151,7 +153,7 @@ class TestLaterPolicy:
     @pytest.mark.parametrize("terms", OTHERS)
     async def test_nor_for_a_call_that_may_have_been_done(self, new_app: NewApp, policy: Path, terms: str):
         app = new_app(policy=policy)
-        till = declare(app, TimeoutError("lost"), backoff="10m")
+        till = declare(app, lost("10m"))
         async with working(app) as runtime:
             await begin(app, runtime, author="ada")
             await say(runtime, (await approvals(runtime))[0], by=ADA)
@@ -162,7 +164,7 @@ class TestLaterPolicy:
 
     async def test_a_yes_on_the_same_terms_does(self, new_app: NewApp, policy: Path):
         app = new_app(policy=policy)
-        till = declare(app, TimeoutError("lost"), backoff="10m")
+        till = declare(app, lost("10m"))
         async with working(app) as runtime:
             await begin(app, runtime)
             await say(runtime, (await approvals(runtime))[0], by=ADA)
@@ -173,7 +175,7 @@ class TestLaterPolicy:
 
     async def test_wants_two_where_one_had_said_yes(self, new_app: NewApp, policy: Path):
         app = new_app(policy=policy)
-        till = declare(app, NotSent("busy"), backoff="10m")
+        till = declare(app, busy("10m"))
         async with working(app) as runtime:
             await begin(app, runtime)
             await say(runtime, (await approvals(runtime))[0])

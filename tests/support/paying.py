@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wakeful import App, Denied, Operation, Run, action, on
+from wakeful import App, Denied, Operation, RateLimited, Run, Transient, action, on
+from wakeful.clock import duration
 from wakeful.policy.text import read_policy
 from wakeful.runtime import Runtime
 from wakeful.stores.request import Actor
@@ -31,6 +32,18 @@ people:
 
 def write(path: Path, text: str) -> None:
     path.write_text(text)
+
+
+def busy(wait: str) -> RateLimited:
+    """Certainly not done, and called again after exactly this wait: a random one may be over at once."""
+    return RateLimited(retry_after=wait)
+
+
+def lost(wait: str) -> Transient:
+    """Perhaps done, and called again after exactly this wait."""
+    error = Transient("lost")
+    error.retry_after = duration(wait)
+    return error
 
 
 class Till:
